@@ -20,6 +20,7 @@ import (
 	"github.com/waymark-net/waymark/internal/agent"
 	"github.com/waymark-net/waymark/internal/agent/places"
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
@@ -93,9 +94,10 @@ reports: ready, reloading, stopping, the state, and watchdog signals.
 With --dry-run, no program is loaded and no packet is changed: for the time
 --for, copies of the packets that pass are compared with the configuration. Then
 it prints how many would get a header, not fit the MTU with one, lose one, get
-this node's data, or be dropped, and what would become of them in each direction
-of each interface. It is for a node on which no agent runs, or one in mode
-observe: packets are as they arrive there.`,
+this node's data, or be dropped, what would become of them in each direction of
+each interface, and which headers would not fit the MTUs of interfaces. It is
+for a node on which no agent runs, or one in mode observe: packets are as they
+arrive there.`,
 		Example: `  waymark agent run --config /etc/waymark/node.yaml
   waymark agent run --config /etc/waymark/node.yaml --dry-run --for 10s`,
 		Args: commandline.OnlyFlag("config"),
@@ -164,8 +166,14 @@ func dryRun(cmd *cobra.Command, opts *options, file string, watched time.Duratio
 	case opts.JSON:
 		return commandline.PrintJSON(cmd.OutOrStdout(), report)
 	}
-	_, err = io.WriteString(cmd.OutOrStdout(), report.String())
-	return err
+	var b strings.Builder
+	err = printProblems(&b, report.Warnings, "the same with --json")
+	text := columns.Fold(b.String(), opts.View(cmd.OutOrStdout()).Width, "  ")
+	if text != "" {
+		text = "\n" + text
+	}
+	_, failed := io.WriteString(cmd.OutOrStdout(), report.String()+text)
+	return errors.Join(err, failed)
 }
 
 func newLog(w io.Writer, format, level string) (*slog.Logger, error) {
@@ -218,7 +226,8 @@ func runAgent(ctx context.Context, o agent.Options) error {
 }
 
 func newAgentReloadCommand(opts *options) *cobra.Command {
-	return &cobra.Command{
+	var quiet bool
+	cmd := &cobra.Command{
 		Use:        "reload",
 		SuggestFor: []string{"restart", "refresh", "apply"},
 		Short:      "Load the configuration file again",
@@ -226,7 +235,8 @@ func newAgentReloadCommand(opts *options) *cobra.Command {
 runtime, and says so. If the file has errors, they are all printed and nothing
 changes. The command returns when the new configuration is in force, or refused.
 Warnings and hints that the earlier configuration did not cause are printed on
-standard error.`,
+standard error. The agent logs the warnings, too: --quiet leaves them to it,
+where its log and the output of the command are in one place.`,
 		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()
@@ -245,6 +255,8 @@ standard error.`,
 					cmd.OutOrStdout(),
 					reloadResult{OK: true, RuntimeChangesEnded: done.RuntimeChangesEnded, Warnings: done.Warnings},
 				)
+			case quiet:
+				return nil
 			case done.RuntimeChangesEnded:
 				fmt.Fprintln(cmd.ErrOrStderr(), "changes made at runtime have ended: only the file is in force")
 			}
@@ -252,6 +264,8 @@ standard error.`,
 			return nil
 		},
 	}
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print no warnings: the agent logs them")
+	return cmd
 }
 
 // reloadResult is the JSON of agent reload.

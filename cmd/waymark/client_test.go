@@ -390,7 +390,7 @@ func TestDoctorWithoutAgent(t *testing.T) {
 		&options{programsLeft: func() []string { return []string{"eth0", "eth1"} }})
 	warned := slices.ContainsFunc(d.Warnings, func(w health.Warning) bool { return w.Code == health.AgentEnded })
 	var b strings.Builder
-	if err := printDiagnosis(&b, d, false); err != nil {
+	if err := writeDiagnosis(&b, d, false); err != nil {
 		t.Fatal(err)
 	}
 	if d.Agent != "absent" || !warned || !isTooSevere(d.Warnings, false) ||
@@ -450,7 +450,7 @@ func TestDoctor(t *testing.T) {
 	nothing := &options{}
 	healthy := diagnose(t.Context(), k, health.ReadClock, absent, nothing)
 	var printed strings.Builder
-	if err := printDiagnosis(&printed, healthy, false); err != nil ||
+	if err := writeDiagnosis(&printed, healthy, false); err != nil ||
 		!strings.Contains(printed.String(), "absent   start one with 'waymark agent run --config FILE'\n") {
 		t.Errorf("%v, %s", err, printed.String())
 	}
@@ -465,7 +465,7 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("a sick machine: %+v", sick)
 	}
 	var b strings.Builder
-	if err := printDiagnosis(&b, sick, false); err != nil {
+	if err := writeDiagnosis(&b, sick, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"ring buffer   error", "agent         running", "cure: use Linux 5.8 or later",

@@ -57,7 +57,7 @@ Exit codes: 0 no errors; 1 errors, or with --strict warnings.`,
 			if opts.JSON {
 				err = commandline.PrintJSON(cmd.OutOrStdout(), d)
 			} else {
-				err = printDiagnosis(commandline.Letters(cmd.OutOrStdout()), d, verbose)
+				err = printDiagnosis(cmd.OutOrStdout(), d, verbose, opts.View(cmd.OutOrStdout()))
 			}
 			if err == nil && !d.OK {
 				return commandline.ErrReported
@@ -67,6 +67,7 @@ Exit codes: 0 no errors; 1 errors, or with --strict warnings.`,
 	}
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "show each warning of a problem that has several places, not only the first")
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 on warnings, too")
+	opts.AddWide(cmd)
 	return cmd
 }
 
@@ -116,7 +117,16 @@ func diagnose(ctx context.Context, k health.Kernel, readClock func() (health.Clo
 
 func unsynced(w health.Warning) bool { return w.Code == health.ClockUnsynced }
 
-func printDiagnosis(w io.Writer, d diagnosis, verbose bool) error {
+func printDiagnosis(w io.Writer, d diagnosis, verbose bool, screen columns.Screen) error {
+	var b strings.Builder
+	if err := writeDiagnosis(&b, d, verbose); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, screen.Text(columns.Fold(b.String(), screen.Width, "  ")))
+	return err
+}
+
+func writeDiagnosis(w io.Writer, d diagnosis, verbose bool) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "CHECK\tRESULT\tDETAIL")
 	for _, c := range d.Checks {

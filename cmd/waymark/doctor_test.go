@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/instant"
@@ -95,7 +96,16 @@ func TestDoctorGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": string(answer)})
-	_, short, _ := runCLI(t, "", "--socket", f.socket, "doctor")
+	_, folded, _ := runCLI(t, "", "--socket", f.socket, "doctor")
+	for line := range strings.SplitSeq(folded, "\n") {
+		if columns.Width(line) > columns.DefaultWidth {
+			t.Errorf("wider than a screen: %q", line)
+		}
+	}
+	_, short, _ := runCLI(t, "", "--socket", f.socket, "doctor", "--wide")
+	if !slices.Equal(strings.Fields(folded), strings.Fields(short)) {
+		t.Errorf("folded:\n%s\nwide:\n%s", folded, short)
+	}
 	const mtu = "warning: mtu_too_small (8 times, on eth0, eth1, eth2, eth3 and 4 more), " +
 		"since 2026-11-27T12:03Z: the MTU is too small for full-size packets and the insertion\n  such as: text 0\n  cure: raise it\n"
 	if strings.Count(short, "mtu_too_small") != 1 || !strings.Contains(short, mtu) ||
@@ -104,7 +114,7 @@ func TestDoctorGroups(t *testing.T) {
 		strings.Index(short, "mtu_too_small") > strings.Index(short, "namespace_unknown") {
 		t.Errorf("%s", short)
 	}
-	_, long, _ := runCLI(t, "", "--socket", f.socket, "doctor", "--verbose")
+	_, long, _ := runCLI(t, "", "--socket", f.socket, "doctor", "--verbose", "--wide")
 	if strings.Count(long, "mtu_too_small") != 8 || !strings.Contains(long, "text 7") || strings.Contains(long, "such as") {
 		t.Errorf("%s", long)
 	}

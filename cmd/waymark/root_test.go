@@ -36,6 +36,8 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"observe", "--sorce", "::/0"}, `waymark: unknown flag: --sorce; did you mean --source?`},
 		{[]string{"status", "--jsn"}, `waymark: unknown flag: --jsn; did you mean --json?`},
 		{[]string{"path", "histry"}, `waymark: unknown command "histry" for "waymark path"; did you mean history?`},
+		{[]string{"paths"}, `waymark: unknown command "paths" for "waymark"; did you mean path?`},
+		{[]string{"traceroute"}, `waymark: unknown command "traceroute" for "waymark"; did you mean trace?`},
 		{[]string{"logs"}, `waymark: unknown command "logs" for "waymark"; did you mean observe?`},
 		{[]string{"drops"}, `waymark: unknown command "drops" for "waymark"; did you mean loss?`},
 		{[]string{"agent", "restart"}, `waymark: unknown command "restart" for "waymark agent"; did you mean reload?`},

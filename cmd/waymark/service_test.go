@@ -44,7 +44,7 @@ func TestServiceFile(t *testing.T) {
 	settings := unit(t)
 	for key, want := range map[string]string{
 		"Service.Type":               "notify",
-		"Service.ExecReload":         "/usr/bin/waymark agent reload",
+		"Service.ExecReload":         "/usr/bin/waymark agent reload --quiet",
 		"Service.Restart":            "on-failure",
 		"Unit.StartLimitIntervalSec": "0",
 		"Service.RestartSec":         "2",
@@ -147,5 +147,18 @@ func TestCapabilitiesOfContainers(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s has %q, and the service %q", file, got, want)
 		}
+	}
+}
+
+// The agent logs warnings of a reload: where its log is the journal, the command does not print them again.
+func TestQuietReload(t *testing.T) {
+	const answer = `{"runtime_changes_ended":true,"warnings":[{"severity":"warning","text":"no way"}]}`
+	f := newFakeAgent(t, map[string]string{"POST /v1/reload": answer})
+	if code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "agent", "reload"); code != 0 || stdout != "" ||
+		!strings.Contains(stderr, "changes made at runtime") || !strings.Contains(stderr, "no way") {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	if code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "agent", "reload", "--quiet"); code != 0 || stdout+stderr != "" {
+		t.Errorf("quiet: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }

@@ -76,7 +76,7 @@ func printStatus(w io.Writer, s api.Status, ends []config.Decapsulation, now tim
 		if len(s.Node.StillActive) > 0 {
 			fmt.Fprintf(&b, "; at work as in mode full: %s", strings.Join(s.Node.StillActive, ", "))
 		}
-		fmt.Fprintf(&b, "\nwhat the configuration would do: waymark agent run --config %s --dry-run\n", s.ConfigFile)
+		fmt.Fprintf(&b, "\nwhat the configuration would do:\n"+copied+"waymark agent run --config %s --dry-run\n", s.ConfigFile)
 	}
 	if s.Metrics != "" {
 		fmt.Fprintf(&b, "metrics %s\n", s.Metrics)
@@ -105,12 +105,28 @@ func printStatus(w io.Writer, s api.Status, ends []config.Decapsulation, now tim
 		printDomain(&b, s, ends)
 	}
 	printRecords(&b, s.Records)
-	text := columns.Fold(b.String(), screen.Width, "  ")
+	text := foldBetween(b.String(), screen.Width)
 	if screen.Colour {
 		text = paintProblems(text, screen)
 	}
 	_, err := io.WriteString(w, screen.Text(text))
 	return err
+}
+
+// copied begins a line that a person copies as it is: a command, or words of one. It does not stay.
+const copied = "\x01"
+
+// foldBetween folds the lines of a text but those that are copied.
+func foldBetween(text string, width int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if whole, is := strings.CutPrefix(line, copied); is {
+			b.WriteString(whole)
+		} else {
+			b.WriteString(columns.Fold(line, width, "  "))
+		}
+	}
+	return b.String()
 }
 
 // paintProblems gives the severities at the begin of lines their colours.
@@ -295,7 +311,7 @@ func printDomain(w io.Writer, s api.Status, ends []config.Decapsulation) {
 		if n == 0 {
 			fmt.Fprintln(w)
 		}
-		fmt.Fprintln(w, "route", iproute2.FormatRoute(e))
+		fmt.Fprintln(w, copied+"route", iproute2.FormatRoute(e))
 	}
 	for _, p := range s.PathMTUs {
 		fmt.Fprintf(w, "path MTU to %s: %d bytes, known until %s\n", p.Destination, p.MTU, p.Until.Local().Format(time.TimeOnly))
@@ -369,7 +385,7 @@ func printRecords(w io.Writer, r api.Records) {
 			fmt.Fprintf(w, ", queued %d, messages %d", e.Queued, e.Messages)
 		}
 		if e.Unsure > 0 {
-			fmt.Fprintf(w, ", perhaps not read %d", e.Unsure)
+			fmt.Fprintf(w, ", at most %d unread when a connection broke", e.Unsure)
 		}
 		if e.Unacknowledged > 0 {
 			fmt.Fprintf(w, ", perhaps read twice %d", e.Unacknowledged)

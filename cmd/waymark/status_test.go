@@ -71,7 +71,7 @@ eth0       6          7           8              9
 records read 4, malformed 0; observers 0, dropped for them 0
 events of the kernel's own IOAM read 10, malformed 11, lost 12
 exporter jsonl:/x: written 3, dropped 0, failed 1 (disk full)
-exporter ipfix:udp://[::1]:4739: connected, written 5, dropped 0, failed 0, queued 6, messages 7, perhaps not read 2
+exporter ipfix:udp://[::1]:4739: connected, written 5, dropped 0, failed 0, queued 6, messages 7, at most 2 unread when a connection broke
 exporter ipfix:tls://[::1]:4740: not connected, written 0, dropped 0, failed 0, queued 8, messages 0 (connection refused)
 `
 	if b.String() != want {
@@ -109,7 +109,7 @@ records read 4, malformed 0; observers 0, dropped for them 0
 events of the kernel's own IOAM read 10, malformed 11, lost 12
 exporter jsonl:/x: written 3, dropped 0, failed 1 (disk full)
 exporter ipfix:udp://[::1]:4739: connected, written 5, dropped 0, failed 0,
-  queued 6, messages 7, perhaps not read 2
+  queued 6, messages 7, at most 2 unread when a connection broke
 exporter ipfix:tls://[::1]:4740: not connected, written 0, dropped 0, failed 0,
   queued 8, messages 0 (connection refused)
 `

@@ -66,8 +66,8 @@ long it held packets, how long they took to the next, and what was lost after
 it, in the last minute: from the traces that end at this node, the flows that
 are measured from here, and the Direct Exports that this node makes. On a
 terminal, the table changes every second; elsewhere, there is one every ten
-seconds, with the hops of the first path of each pair and of those with a
-verdict: --json has those of all.
+seconds, with the hops of the busiest path of each pair that has delays, and of
+paths with a verdict: --json has those of all.
 
 HELD is from the arrival to the egress hook, which is before the queue. NEXT is
 from there to the arrival at the next node, with the wait in the queue; with a

@@ -153,6 +153,49 @@ func TestTopSaysWhoseHopsItShows(t *testing.T) {
 	}
 }
 
+// Without a verdict, the hops are those of the busiest path that has delays, in a table and on a screen.
+func TestTopShowsWhereDelaysAre(t *testing.T) {
+	r := topReport()
+	r.Pairs = r.Pairs[:1]
+	pair, q := &r.Pairs[0], r.Pairs[0].Paths[0].Delay
+	pair.Paths = nil
+	for i, p := range []insight.PathReport{{Packets: 900}, {Packets: 5, Delay: q}, {Packets: 80, Delay: q}, {Packets: 70, Delay: q}} {
+		first, last := insight.Place{Node: fmt.Sprint("node", i)}, insight.Place{Node: "end"}
+		p.ID, p.Hops = fmt.Sprint(i), []insight.HopReport{{Place: first}, {Place: last}}
+		pair.Paths = append(pair.Paths, p)
+	}
+	shown := func(expanded func(string, bool) bool) string {
+		var b strings.Builder
+		for _, line := range (topStyle{width: 80}).lines(r, expanded) {
+			if strings.HasPrefix(line.text, "    node") {
+				b.WriteString(strings.Fields(line.text)[0])
+			}
+		}
+		return b.String()
+	}
+	byDefault := func(_ string, byDefault bool) bool { return byDefault }
+	if table, screen := shown(nil), shown(byDefault); table != "node2" || screen != "node2" {
+		t.Errorf("hops of %q and %q, want those of node2", table, screen)
+	}
+	s := topScreen{report: r, expanded: map[string]bool{}}
+	for i := range pair.Paths {
+		if got := s.isExpanded(pathKey(pair, &pair.Paths[i])); got != (i == 2) {
+			t.Errorf("path %d on a screen: %v", i, got)
+		}
+	}
+	for i := range pair.Paths {
+		pair.Paths[i].Delay = nil
+	}
+	pair.Paths[3].Hops[0].Held = q
+	if got := shown(nil); got != "node3" {
+		t.Errorf("with delays of a hop alone: hops of %q", got)
+	}
+	pair.Paths[3].Hops[0].Held = nil
+	if got := shown(nil); got != "node0" {
+		t.Errorf("without delays: hops of %q, want those of the first", got)
+	}
+}
+
 func TestTopDelays(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0ns", 1: "1ns", 999: "999ns", 1000: "1.00µs", 9994: "9.99µs", 9996: "10.0µs", 99960: "100µs", 999499: "999µs", 999500: "1.00ms",

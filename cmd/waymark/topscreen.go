@@ -224,7 +224,7 @@ func (s topScreen) isExpanded(key string) bool {
 	for i := range s.report.Pairs {
 		for k := range s.report.Pairs[i].Paths {
 			if p := &s.report.Pairs[i].Paths[k]; pathKey(&s.report.Pairs[i], p) == key {
-				return k == 0 || hasVerdict(p)
+				return k == mainPath(&s.report.Pairs[i]) || hasVerdict(p)
 			}
 		}
 	}

@@ -375,6 +375,24 @@ func hasVerdict(p *insight.PathReport) bool {
 	return slices.ContainsFunc(p.Hops, func(h insight.HopReport) bool { return len(h.Verdicts) > 0 })
 }
 
+// hasDelays reports whether something is known of where the time of a path goes.
+func hasDelays(p *insight.PathReport) bool {
+	known := func(h insight.HopReport) bool { return h.Held != nil || h.ToNext != nil || h.Queued != nil }
+	return p.Delay != nil || slices.ContainsFunc(p.Hops, known)
+}
+
+// mainPath is the place of the path of a pair whose hops are shown without a verdict: the busiest that
+// has delays, else the first.
+func mainPath(pair *insight.PairReport) (main int) {
+	for i := range pair.Paths {
+		p, best := &pair.Paths[i], &pair.Paths[main]
+		if hasDelays(p) && (!hasDelays(best) || p.Packets > best.Packets) {
+			main = i
+		}
+	}
+	return main
+}
+
 func pathKey(pair *insight.PairReport, p *insight.PathReport) string {
 	return fmt.Sprintf("%s\x00%s\x00%s\x00%s\x00%d", pair.Source, pair.Destination, p.ID, p.Flow, p.FlowID)
 }
@@ -383,9 +401,9 @@ func pathKey(pair *insight.PairReport, p *insight.PathReport) string {
 const mostListed = 16
 
 // hopsNote is below a table that does not have the hops of all paths.
-const hopsNote = "hops: of the first path of each pair, and those with a verdict; --json has all"
+const hopsNote = "hops: of the busiest path with delays, and where there is a verdict; --json: all"
 
-// lines is the whole display. expanded says for a path whether its hops are shown; nil: of the first path of
+// lines is the whole display. expanded says for a path whether its hops are shown; nil: of the main path of
 // each pair, and of those with a verdict.
 func (s topStyle) lines(r *insight.Report, expanded func(key string, byDefault bool) bool) (list []topLine) {
 	add := func(bad bool, key string, text string) { list = append(list, topLine{text, key, bad}) }
@@ -409,7 +427,7 @@ func (s topStyle) lines(r *insight.Report, expanded func(key string, byDefault b
 		}
 		text := s.table("  ", pathColumns, rows)
 		add(false, "", text[0])
-		hidden := 0
+		hidden, main := 0, mainPath(pair)
 		for i := range pair.Paths {
 			path := &pair.Paths[i]
 			key := pathKey(pair, path)
@@ -418,7 +436,7 @@ func (s topStyle) lines(r *insight.Report, expanded func(key string, byDefault b
 				continue
 			}
 			add(false, key, text[i+1])
-			byDefault := i == 0 || hasVerdict(path)
+			byDefault := i == main || hasVerdict(path)
 			if len(path.Hops) == 0 || expanded != nil && !expanded(key, byDefault) || expanded == nil && !byDefault {
 				without = without || len(path.Hops) > 0
 				continue

@@ -67,7 +67,8 @@ func New(o Options) *Agent {
 	}
 	a := &Agent{stop: make(chan bool, 1), removed: make(chan places.Removal, 1)}
 	c := &a.core
-	c.options, c.log, c.system = o, o.Log, o.System
+	c.options, c.system = o, o.System
+	c.log = service.FollowWarnings(o.Log, func(w health.Warning, at time.Time) { a.onsets.found(w, at) })
 	c.wake, c.closing = make(chan struct{}, 1), make(chan struct{})
 	a.assemble()
 	return a
@@ -129,7 +130,7 @@ func (a *Agent) initialize(file *service.State) error {
 	if err := a.start(file); err != nil {
 		return err
 	}
-	a.health.logNode()
+	a.health.logNew()
 	return nil
 }
 

@@ -335,7 +335,8 @@ func TestInterfacesComeAndGo(t *testing.T) {
 	agenttest.Eventually(t, "the look was repeated", func() bool { return served()["eth1"] == 10 })
 }
 
-// Problems found at start and reload are logged with their cure, one per line.
+// Problems found at start and reload are logged with their cure, one per line; a reload only counts
+// those that the log has already.
 func TestWarningsAreLogged(t *testing.T) {
 	h := newHarness(t, agenttest.BaseConfig)
 	h.System.SetLinks(func(l map[string]config.Link) { clear(l) })
@@ -357,8 +358,16 @@ func TestWarningsAreLogged(t *testing.T) {
 	if _, err := h.Client.Reload(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if missing("eth0") != 2 || missing("eth1") != 1 {
+	if missing("eth0") != 1 || missing("eth1") != 1 || !strings.Contains(h.Log.String(), " warnings_as_before=1\n") {
 		t.Errorf("after a reload the log is\n%s", h.Log)
+	}
+	h.System.SetLinks(func(l map[string]config.Link) { delete(l, "eth1") })
+	agenttest.Eventually(t, "eth1 is missing again", func() bool { return missing("eth1") == 2 })
+	if _, err := h.Client.Reload(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if missing("eth0") != 1 || missing("eth1") != 2 || !strings.Contains(h.Log.String(), " warnings_as_before=2\n") {
+		t.Errorf("after another reload the log is\n%s", h.Log)
 	}
 }
 

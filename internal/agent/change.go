@@ -127,14 +127,14 @@ func (a *Agent) reload() (done api.Reloaded, err error) {
 	}
 	a.reloads.succeed()
 	a.forget(a.options.Place.RunningFile())
-	a.log.Info("configuration reloaded", "file", a.options.ConfigFile)
+	begun, known := a.health.lookForLog()
+	a.log.Info("configuration reloaded", "file", a.options.ConfigFile, "warnings_as_before", known)
 	a.warnOfRenamed(file)
 	if before.Modified {
 		a.log.Warn("changes made at runtime have ended with the reload")
 	}
-	a.health.logNode()
 	ended := endsRemoved(before.Config, file.Config)
-	for _, w := range ended {
+	for _, w := range append(begun, ended...) {
 		a.logWarning(w)
 	}
 	ws := append(a.health.since(earlier), ended...)
@@ -200,6 +200,9 @@ func (a *Agent) refresh() error {
 		next.Resolved = resolved // MTUs may differ
 		a.state.Store(&next)
 		a.changing.End(true)
+		if !reflect.DeepEqual(resolved, s.Resolved) {
+			a.health.logNew()
+		}
 		return nil
 	}
 	next := *s
@@ -207,9 +210,7 @@ func (a *Agent) refresh() error {
 		return err
 	}
 	a.log.Info("interfaces, addresses or ids changed", "served", len(next.Resolved.Node.Interfaces), "missing", next.Resolved.Missing)
-	for _, w := range sourcelessWarnings(a.state.Load().Resolved.Sourceless) {
-		a.logWarning(w)
-	}
+	a.health.logNew()
 	return nil
 }
 

@@ -64,6 +64,18 @@ func configFacts(c *config.Config, node model.NodeConfig) health.Node {
 	return n
 }
 
+// insertions are the sizes of encapsulations, and the names of their interfaces.
+func insertions(list []model.Encapsulation, at []model.Interface) (facts []health.Encapsulation) {
+	names := map[model.IfIndex]string{}
+	for _, i := range at {
+		names[i.Index] = i.Name
+	}
+	for _, e := range list {
+		facts = append(facts, health.Encapsulation{Name: e.Name, Interface: names[e.Interface], Insertion: e.Insertion()})
+	}
+	return facts
+}
+
 // ends lists the tunnels and the namespaces' options that end at this node by
 // configuration.
 func ends(c *config.Config) (list []string) {

@@ -51,7 +51,9 @@ func (m *metricsServer) set(wanted config.Listen) {
 	if wanted == m.wanted && (m.server != nil || wanted == config.ListenNone) {
 		return
 	}
-	m.stop()
+	if wanted != m.wanted {
+		m.stop()
+	}
 	m.wanted = wanted
 	m.listen()
 }

@@ -21,8 +21,9 @@ import (
 type nodeHealth struct {
 	service.Idle
 	*core
-	paths *tunnel.PathMTUs
-	names *names
+	paths  *tunnel.PathMTUs
+	names  *names
+	logged []health.Warning // of the last look for the log; guarded by change
 }
 
 func (h *nodeHealth) Warnings(s *service.State) []health.Warning {
@@ -41,14 +42,29 @@ func (h *nodeHealth) since(earlier []health.Warning) []health.Warning {
 	return service.NonNil(ws)
 }
 
-// logNode logs the problems that a start or a reload finds, for an operator who only
-// reads the log. Later problems are in the status, or in the log with their cause.
-func (h *nodeHealth) logNode() {
+// logNew logs the problems that a start, a reload or a change of interfaces and addresses finds, and
+// that were not there at the last of these. Other problems are in the status, or in the log with
+// their cause. The caller holds change, or is alone.
+func (h *nodeHealth) logNew() {
+	begun, _ := h.lookForLog()
+	for _, w := range begun {
+		h.logWarning(w)
+	}
+}
+
+// lookForLog returns the problems that begin, and how many the log has already.
+func (h *nodeHealth) lookForLog() (begun []health.Warning, known int) {
 	ws := health.WithoutHints(h.ofNode(h.state.Load()))
 	health.Sort(ws)
 	for _, w := range ws {
-		h.logWarning(w)
+		if slices.ContainsFunc(h.logged, w.Equal) {
+			known++
+		} else {
+			begun = append(begun, w)
+		}
 	}
+	h.logged = ws
+	return begun, known
 }
 
 // facts reads the facts that health checks need.
@@ -83,6 +99,7 @@ func (h *nodeHealth) facts(s *service.State) health.Node {
 	}
 	n.Anonymous = s.Resolved.Node.ID == ioam.NodeIDUnavailable && s.Resolved.Node.IDWide == ioam.NodeIDWideUnavailable &&
 		len(s.Resolved.Node.Namespaces) > 0
+	n.Planned = insertions(s.Resolved.Planned, s.Resolved.Node.Interfaces)
 	n.Unsecured = h.unsecured(s.Config.Sinks, isOwn)
 	for i, e := range s.Resolved.Node.Encapsulations {
 		fact := &n.Encapsulations[i]
@@ -155,6 +172,13 @@ type onsets struct {
 func (o *onsets) Run(ctx context.Context) error {
 	o.tasks.Every(ctx, service.SamplePeriod, func() { o.diagnose() })
 	return nil
+}
+
+// found notes that a warning was logged at a time.
+func (o *onsets) found(w health.Warning, at time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.known.Found(w, at)
 }
 
 // date says of all warnings that there are now since when.

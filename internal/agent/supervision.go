@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/agent/service"
+	"github.com/waymark-net/waymark/internal/config"
 )
 
 // supervision reports to the service manager.
@@ -61,9 +62,12 @@ func (a *Agent) condition() string {
 	for _, i := range s.Resolved.Node.Interfaces {
 		served = append(served, i.Name)
 	}
-	parts := []string{"serves no interface"}
+	parts, does := []string{"serves no interface"}, "serves "
+	if s.Config.Node.Mode == config.ModeObserve {
+		does = "only observes (node.mode: observe) "
+	}
 	if len(served) > 0 {
-		parts[0] = "serves " + strings.Join(served, ", ")
+		parts[0] = does + strings.Join(served, ", ")
 	}
 	if missing := s.Resolved.Missing; len(missing) > 0 {
 		parts = append(parts, "missing: "+strings.Join(missing, ", "))

@@ -104,6 +104,19 @@ func TestServiceManager(t *testing.T) {
 	m.reloading()
 	m.want("READY=1", "STATUS=serves eth0; missing: eth9")
 
+	h.Write("node: {id: 2, mode: observe}\ninterfaces: [{name: eth0, role: [ingress]}, {name: eth9}]\n")
+	if _, err := h.Client.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.reloading()
+	m.want("READY=1", "STATUS=only observes (node.mode: observe) eth0; missing: eth9")
+	h.Write("node: {id: 2}\ninterfaces: [{name: eth0, role: [ingress]}, {name: eth9}]\n")
+	if _, err := h.Client.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.reloading()
+	m.want("READY=1", "STATUS=serves eth0; missing: eth9")
+
 	h.Write("node: {id: x}\ninterfaces: [{name: eth0, color: red}]\n")
 	if _, err := h.Client.Reload(t.Context()); err == nil {
 		t.Fatal("a broken file was loaded")

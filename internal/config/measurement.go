@@ -28,7 +28,7 @@ type Measurement struct {
 	DelayEven     *MarkBits      `key:"delay-even" optional:"true"`
 	DelayOdd      *MarkBits      `key:"delay-odd" optional:"true"`
 	MeanDelay     bool           `key:"mean-delay" default:"false"`
-	ClockError    *BlockLength   `key:"clock-error" optional:"true"`
+	ClockError    *DelayLimit    `key:"clock-error" optional:"true"`
 	ECN           bool           `key:"ecn" default:"false"`
 	Unmonitored   Unmonitored    `key:"unmonitored" default:"keep"`
 	MaxLoss       *LossShare     `key:"max-loss" optional:"true"`
@@ -69,7 +69,7 @@ var measurementTexts = yamlfile.KeyTexts{
 	"delay-odd, absent":  "no delay marks",
 	"mean-delay": "Also measure the mean delay of all packets (RFC 9341 §4.2.3). The clock is then read for each packet " +
 		"instead of once in a tick, which may cost as much as the rest of the measurement.",
-	"clock-error": "How far this node's clock may be from UTC. Blocks are uncertain if the clocks of two nodes may " +
+	"clock-error": "How far this node's clock may be from UTC, such as 10us with PTP. Blocks are uncertain if the clocks of two nodes may " +
 		"differ by more than half of guard.",
 	"clock-error, absent": "what the kernel says of its clock, if it is synchronized; else not known",
 	"ecn":                 "Accept bits of the ECN field in mask: a router that marks congestion then falsifies the measurement.",

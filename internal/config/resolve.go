@@ -53,6 +53,8 @@ type Host interface {
 // Resolved is a configuration applied to one host.
 type Resolved struct {
 	Node model.NodeConfig
+	// Planned are the encapsulations that mode full would have, in mode observe.
+	Planned []model.Encapsulation
 	// Attach is the hook that each interface asks for: auto, xdp, tcx or clsact.
 	Attach map[model.IfIndex]string
 	// Descriptions are what interfaces are for, where that is known.
@@ -168,7 +170,7 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 // observe takes from the node all that changes packets. Native XDP is not used, because drivers
 // may reset the link for it.
 func (r *Resolved) observe() {
-	r.Node = r.Node.Observing()
+	r.Node, r.Planned = r.Node.Observing(), r.Node.Encapsulations
 	r.Fast = map[model.IfIndex]bool{}
 	for index, hook := range r.Attach {
 		if hook != "tcx" && hook != "clsact" {

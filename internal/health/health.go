@@ -259,6 +259,9 @@ type Warning struct {
 	Interface string   `json:"interface,omitempty"`
 	Text      string   `json:"text"`
 	Cure      string   `json:"cure"`
+	// Degree is how bad it is among warnings of its code, in a unit of theirs: bytes that an MTU
+	// lacks. 0: they are not compared.
+	Degree int `json:"degree,omitempty"`
 	// Since is when an agent that runs first found it; absent where no agent watches.
 	Since instant.Time `json:"since,omitzero"`
 }
@@ -273,12 +276,13 @@ func New(code Code, iface, text, cure string) Warning {
 	return w
 }
 
-// Sort orders warnings: the most severe first, then by code and interface.
+// Sort orders warnings: the most severe first, then by code, degree and interface.
 func Sort(ws []Warning) {
 	slices.SortStableFunc(ws, func(a, b Warning) int {
 		return cmp.Or(
 			cmp.Compare(b.Severity.rank(), a.Severity.rank()),
 			cmp.Compare(a.Code, b.Code),
+			cmp.Compare(b.Degree, a.Degree),
 			cmp.Compare(a.Interface, b.Interface))
 	})
 }

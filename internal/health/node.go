@@ -11,9 +11,6 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// minimumMTU is the MTU that every IPv6 link supports (RFC 8200 §5).
-const minimumMTU = 1280
-
 // Interface describes one configured interface.
 type Interface struct {
 	Name        string
@@ -66,6 +63,7 @@ type Node struct {
 	Interfaces      []Interface
 	Missing         []MissingInterface // configured interfaces that do not exist
 	Encapsulations  []Encapsulation
+	Planned         []Encapsulation // those that mode full would have, in mode observe
 	Decapsulations  []Decapsulation
 	Unsent          []ioam.NamespaceID // they export, but there is no exporter
 	Limited         []ioam.NamespaceID // they export every packet, as far as ExportLimit allows
@@ -111,6 +109,9 @@ func CheckNode(n Node) []Warning {
 	}
 	for _, e := range n.Encapsulations {
 		ws = append(ws, checkEncapsulation(n, e)...)
+	}
+	for _, e := range n.Planned {
+		ws = append(ws, plannedMTU(n, e)...)
 	}
 	if n.NoIngress && len(n.Ends) > 0 {
 		ws = append(ws, unreached(n.Ends))
@@ -226,41 +227,7 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 				"packets with %d options or more", e.Name, e.Options, acceptedOptions+1),
 			fmt.Sprintf("sysctl -w net.ipv6.max_hbh_opts_number=%d on every node of the path, or insert at most %d", e.Options, acceptedOptions)))
 	}
-	mtu, largest := 0, 0
-	for _, i := range n.Interfaces {
-		if i.Name == e.Interface {
-			mtu = i.MTU
-		} else {
-			largest = max(largest, i.MTU)
-		}
-	}
-	if mtu == 0 {
-		return ws
-	}
-	if largest == 0 {
-		largest = mtu // a host: its own packets can be as large as the link allows
-	}
-	if e.PathMTU != 0 {
-		ws = append(ws, New(PathMTULowered, e.Interface,
-			fmt.Sprintf("encapsulation %s adds %d bytes, the path to %s carries %d: packets over %d bytes leave without a trace "+
-				"(encap_skipped_mtu); larger ones are tried, and lost if too large, every ten minutes, next at %s; this warning stays until then",
-				e.Name, e.Insertion, e.Destination, e.PathMTU, e.PathMTU-e.Insertion, e.PathUntil.UTC().Format("2006-01-02T15:04:05Z")),
-			fmt.Sprintf("give every link from %s to %s an MTU of %d, or let sources send at most %d bytes", e.Interface, e.Destination,
-				largest+e.Insertion, e.PathMTU-e.Insertion)))
-	}
-	room := mtu - e.Insertion
-	text := fmt.Sprintf("encapsulation %s adds %d bytes, the MTU of %s is %d: packets over %d bytes leave without a trace (encap_skipped_mtu)",
-		e.Name, e.Insertion, e.Interface, mtu, room)
-	switch {
-	case room < minimumMTU:
-		ws = append(ws, New(MTUBelowMinimum, e.Interface, text,
-			fmt.Sprintf("ip link set %s mtu %d along the whole path, or insert less", e.Interface, minimumMTU+e.Insertion)))
-	case room < largest:
-		ws = append(ws, New(MTUTooSmall, e.Interface, text,
-			fmt.Sprintf("ip link set %s mtu %d along the whole path, or make the sources send at most %d bytes", e.Interface, largest+e.Insertion,
-				room)))
-	}
-	return ws
+	return append(ws, checkMTU(n, e)...)
 }
 
 func checkClock(n Node) []Warning {

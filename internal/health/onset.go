@@ -3,6 +3,7 @@
 package health
 
 import (
+	"slices"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/instant"
@@ -45,6 +46,14 @@ func (o *Onsets) Look(ws []Warning, now time.Time) {
 		}
 	}
 	o.known = append(o.known[:0], ws...)
+}
+
+// Found adds a warning that was found at a time outside of a look, so that the next look dates it so.
+func (o *Onsets) Found(w Warning, at time.Time) {
+	if !slices.ContainsFunc(o.known, w.Equal) {
+		w.Since = instant.Of(at)
+		o.known = append(o.known, w)
+	}
 }
 
 // inherit gives a warning the next of the times of a key, if there is one.

@@ -18,8 +18,8 @@ type Problem struct {
 // family are kinds with one cause: what cures one of them cures the others.
 var family = map[Code]Code{MTUTooSmall: MTUBelowMinimum, PathMTULowered: MTUBelowMinimum}
 
-// Problems groups warnings: one problem for each cause, the worst first, then the one
-// with the most places.
+// Problems groups warnings: one problem for each cause, the worst first, then a failed reload, because
+// the others are about an older configuration than the file, then the one with the most places.
 func Problems(ws []Warning) []Problem {
 	var list []Problem
 	at := make(map[Code]int)
@@ -38,15 +38,30 @@ func Problems(ws []Warning) []Problem {
 		}
 	}
 	for _, p := range list {
-		Sort(p.Warnings)
+		slices.SortStableFunc(p.Warnings, func(a, b Warning) int { // degrees of one cause have one unit
+			return cmp.Or(
+				cmp.Compare(b.Severity.rank(), a.Severity.rank()),
+				cmp.Compare(b.Degree, a.Degree),
+				cmp.Compare(a.Code, b.Code),
+				cmp.Compare(a.Interface, b.Interface))
+		})
 	}
 	slices.SortStableFunc(list, func(a, b Problem) int {
 		return cmp.Or(
 			cmp.Compare(b.Severity.rank(), a.Severity.rank()),
+			cmp.Compare(b.ofReload(), a.ofReload()),
 			cmp.Compare(len(b.Warnings), len(a.Warnings)),
 			cmp.Compare(a.Warnings[0].Code, b.Warnings[0].Code))
 	})
 	return list
+}
+
+// ofReload is 1 for a reload that failed, else 0.
+func (p Problem) ofReload() int {
+	if p.Warnings[0].Code == ReloadFailed {
+		return 1
+	}
+	return 0
 }
 
 // Interfaces are the interfaces of a problem, each once.

@@ -19,16 +19,21 @@ type quantiles struct {
 // samples, and no times. What it does not understand is left out.
 func parseText(text string) (list []*family) {
 	var f *family
+	help := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
+		if words, ok := strings.CutPrefix(line, "# HELP "); ok {
+			_, help, _ = strings.Cut(words, " ")
+			continue
+		}
 		if words, ok := strings.CutPrefix(line, "# TYPE "); ok {
 			name, kindName, _ := strings.Cut(words, " ")
 			k := kind(slices.Index(kindNames[:], kindName))
 			if k < 0 {
 				k = untyped
 			}
-			f = &family{Desc: &Desc{Name: name}, typed: &k}
-			list = append(list, f)
+			f = &family{Desc: &Desc{Name: name, Help: help}, typed: &k}
+			list, help = append(list, f), ""
 			continue
 		}
 		if name, pairs, value, ok := parseSample(line); ok && f != nil {

@@ -33,8 +33,27 @@ func (g *Gatherer) text() []byte {
 }
 
 func writeProcess(b *bytes.Buffer) {
-	process.WriteProcessMetrics(b)
-	process.WriteFDMetrics(b)
+	var text bytes.Buffer
+	process.WriteProcessMetrics(&text)
+	process.WriteFDMetrics(&text)
+	for line := range strings.Lines(text.String()) {
+		b.WriteString(described(line))
+	}
+}
+
+// described completes a line of the library of process metrics, which writes no help, and calls the
+// totals of /proc/self/io gauges.
+func described(line string) string {
+	words := strings.Fields(line)
+	switch {
+	case len(words) == 3 && words[1] == "HELP" && strings.HasPrefix(words[2], "go_"):
+		return fmt.Sprintf("# HELP %s Of the runtime of Go (package runtime/metrics, or runtime.MemStats).\n", words[2])
+	case len(words) == 3 && words[1] == "HELP":
+		return fmt.Sprintf("# HELP %s Of this process, as the kernel counts it (/proc/self).\n", words[2])
+	case len(words) == 4 && words[1] == "TYPE" && words[3] == kindNames[gauge] && strings.HasSuffix(words[2], "_total"):
+		return fmt.Sprintf("# TYPE %s %s\n", words[2], kindNames[counter])
+	}
+	return line
 }
 
 func (s *series) write(b *bytes.Buffer, d *Desc) {

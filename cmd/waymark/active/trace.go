@@ -53,7 +53,7 @@ func NewTraceCommand(opts *commandline.Options, ask Agent) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:        "trace ADDRESS|NAME",
-		SuggestFor: []string{"path", "paths", "traceroute", "mtr"},
+		SuggestFor: []string{"traceroute", "mtr"},
 		Short:      "Show the paths to a node with probes",
 		Long: `Send probes with an IOAM trace and the Active flag (RFC 9322) to a node, given
 by an IPv6 address or the name of a host, in many flows, so that they take all

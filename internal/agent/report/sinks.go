@@ -35,6 +35,7 @@ type Sinks struct {
 	d           Dependencies
 	environment sink.Environment
 	missed      service.Samples
+	losing      map[string]losing // sinks that lose records, by name; only for the goroutine that samples
 
 	mu      sync.RWMutex
 	running []*running
@@ -103,7 +104,10 @@ func (x *Sinks) Prepare(p *service.Plan) error {
 
 // Run notes how many records sinks miss, to warn when they grow.
 func (x *Sinks) Run(ctx context.Context) error {
-	x.d.Tasks.Every(ctx, service.SamplePeriod, func() { x.missed.Add(time.Now(), x.totalMissed()) })
+	x.d.Tasks.Every(ctx, service.SamplePeriod, func() {
+		x.missed.Add(time.Now(), x.totalMissed())
+		x.logLosses(x.stats())
+	})
 	return nil
 }
 
@@ -282,12 +286,7 @@ func (x *Sinks) Warnings(*service.State) (ws []health.Warning) {
 		}
 		ws = append(
 			ws,
-			health.New(
-				health.ExporterFailing,
-				"",
-				text,
-				"check the disk's space and speed, or the collector, or lower the frequency of the encapsulations",
-			),
+			health.New(health.ExporterFailing, "", text, losingCure),
 		)
 	}
 	return ws

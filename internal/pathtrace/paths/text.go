@@ -425,8 +425,8 @@ func (r *Report) notes() (list []string) {
 	if limited {
 		list = append(
 			list,
-			"from the destination came only ICMPv6 errors, which nodes limit in rate: probes without a reply may have arrived; run an "+
-				"agent with trace there",
+			"from the destination came only ICMPv6 errors, which nodes limit in rate: probes without a reply may have arrived; run "+
+				"an agent there whose file has path-trace",
 		)
 	}
 	if r.Copies > 0 {

@@ -186,14 +186,15 @@ func (c *Sink) connect(dialing, ctx context.Context) error {
 	return s.run(ctx)
 }
 
-// noteUnreachable notes that the collector cannot be reached, and logs that once.
+// noteUnreachable notes that the collector cannot be reached, and logs that once, and again if
+// something else is to be done: "closed the connection" and then "refused" are one event.
 func (c *Sink) noteUnreachable(err error) {
 	text := problem.OneLine(err.Error())
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		text = errno.Error() // without the ports, which change
 	}
 	cure := awayCure(err)
-	if before := c.fault.Swap(&awayFault{text, cure}); before == nil || before.text != text {
+	if before := c.fault.Swap(&awayFault{text, cure}); before == nil || before.cure != cure {
 		c.log.Warn("the collector cannot be reached; records wait in a bounded queue", "error", text, "cure", cure)
 	}
 }

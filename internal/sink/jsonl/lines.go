@@ -5,7 +5,9 @@ package jsonl
 import "io"
 
 // Lines is a writer of whole lines: a line that could be written only in part, as on a
-// full disk, is ended before the next. Counts are of the bytes given.
+// full disk, is ended before the next. Counts are of the bytes given. The part of a line stays:
+// programs that follow a file read it again from its begin when it shrinks, and others may have
+// appended to it or emptied it meanwhile.
 type Lines struct {
 	to   io.Writer
 	torn bool // the last write ended in the middle of a line

@@ -3,6 +3,7 @@
 package jsonl
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,7 +25,8 @@ type Settings struct {
 var KeyTexts = yamlfile.KeyTexts{
 	"path": "Of jsonl: the file to append to; - is standard output. A relative path starts from the directory in which " +
 		"the agent was started. When the file is renamed or removed, the next record creates it again, so rotation " +
-		"needs no signal. It may be a named pipe: what no process reads is lost and counted.",
+		"needs no signal. It may be a named pipe: what no process reads is lost and counted. A disk that fills up may leave " +
+		"part of a line, which is ended before the next record: readers skip a line that is not JSON.",
 	"path, absent": "\"-\"",
 }
 
@@ -75,9 +77,18 @@ func (s *Settings) Files() []sink.FileFault {
 		return fault(nil, fmt.Sprintf("%s is not a directory", directory), "name a file in a directory")
 	}
 	if err := unix.Access(directory, unix.W_OK|unix.X_OK); err != nil {
-		return fault(err, fmt.Sprintf("no file can be created in %s: %v", directory, err), "name a file in a directory that the agent may write")
+		return fault(err, fmt.Sprintf("no file can be created in %s: %v", directory, err), deniedCure(directory, err))
 	}
 	return nil
+}
+
+// deniedCure is the cure where no file can be created in a directory.
+func deniedCure(directory string, err error) string {
+	if absolute, unknown := filepath.Abs(directory); unknown == nil && errors.Is(err, unix.EROFS) {
+		// To the service of the package, all other directories are read-only (ProtectSystem=strict).
+		return "name a file in /var/log/waymark, or let the service write there: systemctl edit waymark, [Service], ReadWritePaths=" + absolute
+	}
+	return "name a file in a directory that the agent may write"
 }
 
 // Remote is nil: nothing leaves the node.

@@ -49,7 +49,8 @@ func TestAgentThatHasEnded(t *testing.T) {
 			}
 		}
 	}
-	if code, stdout, stderr = inNode(t, l, "aramis", "doctor"); code != 1 || stderr != "" || !strings.Contains(stdout, "error: agent_ended") {
+	if code, stdout, stderr = inNode(t, l, "aramis", "doctor", "--wide"); code != 1 || stderr != "" ||
+		!strings.Contains(stdout, "error: agent_ended") {
 		t.Errorf("doctor: code %d, stderr %q, stdout\n%s", code, stderr, stdout)
 	}
 	_, stdout, stderr = inNode(t, l, "aramis", "--json", "doctor")
@@ -70,7 +71,7 @@ func TestAgentThatHasEnded(t *testing.T) {
 		doctor.Checks[i].State == "unknown" {
 		t.Errorf("inside a namespace, doctor does not know whether programs are compiled: %s", stdout)
 	}
-	if _, stdout, _ = inNode(t, l, "aramis", "doctor"); !strings.Contains(stdout, "its programs still serve eth0, eth1") {
+	if _, stdout, _ = inNode(t, l, "aramis", "doctor", "--wide"); !strings.Contains(stdout, "its programs still serve eth0, eth1") {
 		t.Errorf("doctor:\n%s", stdout)
 	}
 

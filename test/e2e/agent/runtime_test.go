@@ -239,7 +239,7 @@ func TestStartWithoutCapabilities(t *testing.T) {
 		if err == nil || string(out) != "waymark: the agent "+want+"; "+cure {
 			t.Errorf("without %s: %v, %q; want %q", lost, err, out, want)
 		}
-		out, err = l.Node("router").Command(t.Context(), "setpriv", append(without, "doctor")...).CombinedOutput()
+		out, err = l.Node("router").Command(t.Context(), "setpriv", append(without, "doctor", "--wide")...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "\n  this process "+want+": it can neither run an agent") ||
 			!strings.Contains(string(out), "\n  cure: "+cure) {
 			t.Errorf("doctor without %s: %v, %s", lost, err, out)

@@ -103,7 +103,7 @@ func checkCollectorsKnown(t *testing.T, l *lab.Lab, known bool) {
 	t.Helper()
 	status := e2e.StatusOf(t, l, "athos").Warnings
 	unknown := slices.ContainsFunc(status, func(w health.Warning) bool { return w.Code == health.CollectorsUnknown })
-	doctor, _ := e2e.In(t, l, "athos", "doctor") // it fails if it finds an error of this machine
+	doctor, _ := e2e.In(t, l, "athos", "doctor", "--wide") // it fails if it finds an error of this machine
 	if unknown == known || strings.Contains(doctor, string(health.CollectorsUnknown)) == known {
 		t.Errorf("collectors known: %v, and athos warns: %+v\n%s", known, status, doctor)
 	}

@@ -282,7 +282,7 @@ func TestBehindDispatcher(t *testing.T) {
 	}
 	n.awaitHook(t, "service as before", tc, "xdp_dispatcher")
 	n.checkTraced(t, "after a refused reload")
-	if doctor, _ := e2e.In(t, n.lab, "porthos", "doctor", "--verbose"); !strings.Contains(doctor, "xdp_dispatcher (xdp, id ") {
+	if doctor, _ := e2e.In(t, n.lab, "porthos", "doctor", "--verbose", "--wide"); !strings.Contains(doctor, "xdp_dispatcher (xdp, id ") {
 		t.Errorf("doctor does not name the dispatcher:\n%s", doctor)
 	}
 	n.unload(t)

@@ -214,7 +214,7 @@ func silentLoss(t *testing.T, l *lab.Lab, e *events) (took time.Duration) {
 	if p := all(t, l); p.Copies == 0 {
 		t.Errorf("no node returned a copy: %+v", p)
 	}
-	if text, err := e2e.In(t, l, "athos", "doctor"); err == nil || !strings.Contains(text, "vanish after node 2") {
+	if text, err := e2e.In(t, l, "athos", "doctor", "--wide"); err == nil || !strings.Contains(text, "vanish after node 2") {
 		t.Errorf("%s", text)
 	}
 	if text := metrics(t, l); !strings.Contains(
