@@ -313,7 +313,7 @@ func digest(b []byte) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// appendTo appends what distinguishes a node: its id, by which a domain knows it whoever reports (RFC 9197 §4.4.1),
+// appendTo appends what distinguishes a node: its id, by which a domain knows it (RFC 9197 §4.4.1),
 // and without one its exporter.
 func (n *node) appendTo(b []byte) []byte {
 	var exporter [16]byte
