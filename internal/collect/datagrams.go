@@ -113,7 +113,7 @@ func (d *datagrams) add(conn *net.UDPConn, e Endpoint, size int) (err error) {
 	if want := d.receiving.config.datagramsBuffer; size < want && len(d.sockets) == 1 {
 		d.receiving.config.Notify(
 			fmt.Sprintf(
-				"%v has a buffer of only %d bytes, so bursts may be lost; run as root, or sysctl -w net.core.rmem_max=%d",
+				"warning: %v has a buffer of only %d bytes, so bursts may be lost; run as root, or sysctl -w net.core.rmem_max=%d",
 				e,
 				size,
 				want,

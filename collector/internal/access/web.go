@@ -72,7 +72,7 @@ func (w *webFile) now() *loaded {
 	if err != nil {
 		if text := err.Error(); text != w.fault {
 			w.fault = text
-			w.notify(text + "; what it said before stays in force")
+			w.notify("error: " + text + "; what it said before stays in force")
 		}
 		return w.loaded
 	}

@@ -119,7 +119,7 @@ func TestLoss(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if text := strings.Join(s.notes, "\n"); strings.Count(text, "\n") != 0 ||
-		!strings.HasPrefix(text, "error: loss_began: packets are lost after r2 west0 > noded") {
+		!strings.HasPrefix(text, "warning: loss_began: packets are lost after r2 west0 > noded") {
 		t.Errorf("%q", text)
 	}
 	g := &metrics.Gatherer{}
