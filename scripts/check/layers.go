@@ -172,7 +172,7 @@ var layers = map[string]string{
 	"cmd/waymark/active": "ioam srv6 stamp internal/api internal/columns internal/commandline internal/config internal/health internal/icmpv6 internal/nodenames internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober " +
 		"internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp",
 	"cmd/waymark-lab": "internal/commandline internal/config internal/docgen internal/lab internal/lab/consoledemo internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
-	"collector/cmd/waymark-collector": "ipfix collector/internal/... internal/collect internal/collect/join internal/collectorapi internal/columns internal/commandline internal/config internal/docgen internal/health internal/inputfile internal/journal internal/loss internal/record internal/recordfilter " +
+	"collector/cmd/waymark-collector": "ipfix collector/internal/... internal/collect internal/collect/join internal/collectorapi internal/columns internal/commandline internal/config internal/docgen internal/health internal/inputfile internal/journal internal/loss internal/problem internal/record internal/recordfilter " +
 		"internal/recordfilter/filterflags internal/sink internal/sink/jsonl internal/supervisor",
 	"bench/cmd/waymark-bench": "bench/... internal/commandline internal/docgen",
 
@@ -186,7 +186,7 @@ var layers = map[string]string{
 	"collector/internal/events":   "ioam internal/collect internal/eventlog internal/insight internal/metrics internal/nodenames internal/record internal/sink",
 	"collector/internal/console":  "",
 	"collector/internal/api":      "collector/internal/access collector/internal/console collector/internal/live collector/internal/query internal/instant internal/metrics internal/record",
-	"collector/internal/doctor":   "collector/internal/access collector/internal/query collector/internal/settings internal/collect internal/columns internal/health internal/record ipfix",
+	"collector/internal/doctor":   "collector/internal/access collector/internal/query collector/internal/settings internal/collect internal/columns internal/health internal/problem internal/record ipfix",
 	"collector/internal/daemon":   "collector/internal/access collector/internal/api collector/internal/events collector/internal/live collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/collect/pathmetrics internal/columns internal/commandline internal/metrics internal/nodenames internal/record internal/sink internal/supervisor",
 
 	// Benchmarks: what is measured, how, and how it is drawn.

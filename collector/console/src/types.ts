@@ -53,7 +53,7 @@ export interface Blocks {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
   gaps?: Gap[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
@@ -89,7 +89,7 @@ export interface Changes {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
   gaps?: Gap[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
@@ -189,7 +189,7 @@ export interface Events {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
   gaps?: Gap[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
@@ -277,7 +277,7 @@ export interface FlowLoss {
 export interface Gap {
   /** Begin of the time that is missing. */
   from: string
-  /** Why the file cannot be read. */
+  /** Why it is missing. */
   reason: string
   /** Its end. */
   until: string
@@ -290,7 +290,7 @@ export interface Grid {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
   gaps?: Gap[]
   /** Pairs of nodes between which packets went. For others nothing is known. */
   pairs: Pair[]
@@ -315,6 +315,8 @@ export interface Health {
   now: string
   /** Records are written, and no file is missing. */
   ok: boolean
+  /** The sockets over UDP, by endpoint. */
+  receive_buffers: ReceiveBuffer[]
   /** Records that the store was offered, by what became of them. */
   records: Record<string, number>
   /** The store. */
@@ -405,7 +407,7 @@ export interface Losses {
   flows: FlowLoss[]
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
   gaps?: Gap[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
@@ -438,7 +440,7 @@ export interface Names {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
   gaps?: Gap[]
   /** One for each id: a node with ids of both widths comes twice. Without interfaces for a role with a scope. */
   nodes: NodeNames[]
@@ -556,7 +558,7 @@ export interface Packets {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
   gaps?: Gap[]
   /** The packets, the latest first. */
   packets: Packet[]
@@ -657,7 +659,7 @@ export interface Paths {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
   gaps?: Gap[]
   /** The nodes of the listed paths, with what they held on all of these together. */
   nodes: NodeTotal[]
@@ -673,6 +675,15 @@ export interface Paths {
   undecided?: number
   /** Its end, exclusive. */
   until: string
+}
+
+export interface ReceiveBuffer {
+  /** Room of the smallest one for datagrams that wait. */
+  bytes: number
+  /** Where it receives. */
+  endpoint: string
+  /** Sockets of this endpoint. */
+  sockets: number
 }
 
 export interface Segment {
@@ -752,7 +763,7 @@ export interface Segments {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
   gaps?: Gap[]
   /** The segments, in the order that was asked for. */
   segments: Segment[]

@@ -169,7 +169,7 @@ func (d *Daemon) status() string {
 // live is what only the running collector knows.
 func (d *Daemon) live() query.Live {
 	s := d.collector.Stats()
-	live := query.Live{Collector: s.Record(), Sink: d.sink.Stats(), Began: d.began}
+	live := query.Live{Collector: s.Record(), Sink: d.sink.Stats(), Began: d.began, Buffers: d.collector.Buffers()}
 	live.Exporters, live.Ignored = d.collector.Exporters()
 	for _, o := range d.outputs {
 		live.Outputs = append(live.Outputs, query.Output{Name: o.Name(), Stats: o.Stats()})

@@ -263,7 +263,7 @@ func TestLines(t *testing.T) {
 		t.Errorf("%d lines", len(s.notes))
 	}
 	s.tell(&record.Event{Name: record.EventPathsMoved, Subject: "next"}, s.now.Add(time.Minute))
-	if text := s.notes[eventlog.MostLines]; !strings.HasPrefix(text, "40 more events") {
+	if text := s.notes[eventlog.MostLines]; !strings.HasPrefix(text, "warning: 40 more events") {
 		t.Error(text)
 	}
 	s = newScene(t, filepath.Join(t.TempDir(), "events.jsonl"), 0)

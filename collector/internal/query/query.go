@@ -47,6 +47,7 @@ type Live struct {
 	Outputs   []Output   // all, that one too
 	Exporters []collect.Exporter
 	Ignored   uint64 // messages of exporters that are not listed
+	Buffers   []collect.Buffer
 	Began     time.Time
 }
 
