@@ -82,7 +82,8 @@ func secured(t *testing.T, users string) (file string) {
 		t.Fatal(err)
 	}
 	of := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(90 * 24 * time.Hour), DNSNames: []string{"collector.example"},
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(90 * 24 * time.Hour),
+		DNSNames: []string{"collector.example"},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, of, of, key.Public(), key)
 	if err != nil {
@@ -120,7 +121,8 @@ func TestDoctorFindsASecuredCollector(t *testing.T) {
 		running := program.Start(t, "run", "--config", file)
 		running.Errs.Await(t, `answers at (\S+)`)
 		d := asDoctorSays(t, file)
-		if said := fmt.Sprint(d.Checks); d.Collector != want || strings.Contains(said, "{port ") || (want == "running") != strings.Contains(said, "octets for each of") {
+		said := fmt.Sprint(d.Checks)
+		if d.Collector != want || strings.Contains(said, "{port ") || (want == "running") != strings.Contains(said, "octets for each of") {
 			t.Errorf("%q: %+v", users, d)
 		}
 		s := program.Start(t, "doctor", "--config", file)
@@ -130,9 +132,9 @@ func TestDoctorFindsASecuredCollector(t *testing.T) {
 		}
 		renewed := secured(t, users) // another certificate at the same address
 		web, err := os.ReadFile(file)
-		other := errors.Join(err, os.WriteFile(renewed, []byte(strings.ReplaceAll(string(web), filepath.Dir(file), filepath.Dir(renewed))), 0o600))
-		if other != nil {
-			t.Fatal(other)
+		moved := strings.ReplaceAll(string(web), filepath.Dir(file), filepath.Dir(renewed))
+		if err := errors.Join(err, os.WriteFile(renewed, []byte(moved), 0o600)); err != nil {
+			t.Fatal(err)
 		}
 		if d := asDoctorSays(t, renewed); d.Collector != "absent" || !strings.Contains(fmt.Sprint(d.Warnings), "port_taken") {
 			t.Errorf("a stranger: %+v", d)

@@ -144,8 +144,8 @@ func TestHistoryCommandsSayWhatIsMissing(t *testing.T) {
 	}))
 	defer s.Close()
 	out, notes, err := commanded(t, s.URL, "path")
-	if err != nil || !strings.HasPrefix(out, "0 packets on 0 paths") || strings.Contains(notes, "\x1b") ||
-		!strings.HasPrefix(notes, `waymark: from 2026-11-29 21:00:00 to 2026-11-29 21:02:30 UTC, something is missing here: "nothing is written: the disk`) {
+	const missing = `waymark: from 2026-11-29 21:00:00 to 2026-11-29 21:02:30 UTC, something is missing here: "nothing is written: the disk`
+	if err != nil || !strings.HasPrefix(out, "0 packets on 0 paths") || strings.Contains(notes, "\x1b") || !strings.HasPrefix(notes, missing) {
 		t.Errorf("%s %s %v", out, notes, err)
 	}
 	if _, notes, err := commanded(t, s.URL, "path --csv"); err != nil || !strings.Contains(notes, "something is missing of 1 time; --json") {

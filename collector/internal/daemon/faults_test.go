@@ -233,7 +233,8 @@ func TestFullDisk(t *testing.T) {
 	}
 	for _, path := range []string{"paths", "segments", "packets", "loss", "events"} {
 		var a query.Answer
-		if r.ask("/v1/"+path+"?since=1h", &a); len(a.Gaps) != 1 || !strings.HasPrefix(a.Gaps[0].Reason, "nothing is written: the disk has less free") {
+		r.ask("/v1/"+path+"?since=1h", &a)
+		if len(a.Gaps) != 1 || !strings.HasPrefix(a.Gaps[0].Reason, "nothing is written: the disk has less free") {
 			t.Errorf("%s: %+v", path, a)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -145,6 +146,9 @@ func Read(s *settings.Settings, running bool, service *Unit) *Facts {
 }
 
 func (f *Facts) secret(path string) {
+	if slices.ContainsFunc(f.Secrets, func(s Secret) bool { return s.Path == path }) {
+		return
+	}
 	if info, err := os.Stat(path); err == nil {
 		f.Secrets = append(f.Secrets, Secret{path, info.Mode().Perm()&0o004 != 0})
 	}

@@ -22,9 +22,9 @@ const soon = 14 * 24 * time.Hour
 // Judge checks the facts of a machine.
 func Judge(f *Facts) (list []health.Check) {
 	switch {
-	case isCredential(f.Unusable):
+	case credentialIn(f.Unusable) != "":
 		list = append(list, health.Check{Name: "settings", State: "unknown",
-			Detail: fmt.Sprintf("%v: credentials are there only while the service runs", f.Unusable)})
+			Detail: credentialIn(f.Unusable) + " is there only while the service runs"})
 	case f.Unusable != nil:
 		list = append(
 			list,
@@ -45,7 +45,7 @@ func Judge(f *Facts) (list []health.Check) {
 		list = append(list, f.judgeClock())
 	}
 	for _, c := range f.Certificates {
-		if !isCredential(c.Fault) {
+		if credentialIn(c.Fault) == "" {
 			list = append(list, f.judgeCertificate(&c))
 		}
 	}
@@ -63,7 +63,8 @@ func (f *Facts) judgeSecret(s *Secret) health.Check {
 		"into the settings", name, s.Path, credentials, service, name)
 	switch {
 	case s.Others && dynamic:
-		return failed("secret", warn(SecretReadable, health.Degraded, others+", and otherwise not by the service, whose user is another one at each start",
+		return failed("secret", warn(SecretReadable, health.Degraded,
+			others+", and otherwise not by the service, whose user is another one at each start (DynamicUser)",
 			hand+"; then run: chmod o-rwx "+s.Path+", and change what they may have read"))
 	case s.Others:
 		return failed("secret", warn(SecretReadable, health.Degraded, others,
@@ -256,7 +257,8 @@ func judgeBuffers(h *query.Health) (list []health.Check) {
 				fmt.Sprintf("run: sysctl -w net.core.rmem_max=%d, write it into /etc/sysctl.d, and restart the collector", collect.ReceiveBuffer))))
 			continue
 		}
-		list = append(list, passed("receive buffer", fmt.Sprintf("%d octets for each of %s at %s", b.Bytes, columns.Counted(b.Sockets, "socket"), at)))
+		list = append(list, passed("receive buffer",
+			fmt.Sprintf("%d octets for each of %s at %s", b.Bytes, columns.Counted(b.Sockets, "socket"), at)))
 	}
 	return list
 }

@@ -94,8 +94,11 @@ func isBelow(path string, directories []string) bool {
 	return false
 }
 
-// isCredential reports whether a file is not there because the service does not run.
-func isCredential(err error) bool {
+// credentialIn is the file of an error that is not there because the service does not run; "": it is another error.
+func credentialIn(err error) string {
 	var of *fs.PathError
-	return errors.As(err, &of) && errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(of.Path, credentials)
+	if errors.As(err, &of) && errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(of.Path, credentials) {
+		return of.Path
+	}
+	return ""
 }

@@ -48,7 +48,8 @@ func TestCureOfSecrets(t *testing.T) {
 		f := sound(time.Now())
 		f.Service, f.Secrets = parseUnit(packaged), []Secret{{Path: "/etc/waymark-collector/web.yaml", Others: others}}
 		w := f.judgeSecret(&f.Secrets[0]).Warning
-		if w == nil || !strings.HasPrefix(w.Cure, "hand it to the service with LoadCredential=web.yaml:/etc/waymark-collector/web.yaml in a drop-in") ||
+		const hand = "hand it to the service with LoadCredential=web.yaml:/etc/waymark-collector/web.yaml in a drop-in"
+		if w == nil || !strings.HasPrefix(w.Cure, hand) ||
 			!strings.Contains(w.Cure, "/run/credentials/waymark-collector.service/web.yaml") || strings.HasPrefix(w.Cure, "run: chmod") {
 			t.Errorf("%+v", w)
 		}
@@ -67,7 +68,7 @@ func TestCredentialsThatAreNotThere(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	if list[0].State != "unknown" || !strings.Contains(list[0].Detail, "only while the service runs") {
+	if list[0].State != "unknown" || list[0].Detail != credentials+service+"/web.yaml is there only while the service runs" {
 		t.Errorf("%+v", list[0])
 	}
 }
@@ -78,7 +79,9 @@ func TestWhatIsSaidOfRecords(t *testing.T) {
 	h := &query.Health{
 		Counts: map[string]uint64{"postcards_unjoinable": 7}, Sink: map[string]uint64{"waiting": 985},
 		Buffers: []query.ReceiveBuffer{{Endpoint: "udp://[::]:4739", Sockets: 2, Bytes: 33554432}},
-		Store:   query.StoreHealth{Fault: "the disk has less free than the 500 MB that are to stay free (store.free), and there is no file to remove; make room"},
+		Store: query.StoreHealth{
+			Fault: "the disk has less free than the 500 MB that are to stay free (store.free), and there is no file to remove; make room",
+		},
 	}
 	said := ""
 	for _, c := range JudgeRunning(h) {

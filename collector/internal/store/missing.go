@@ -5,6 +5,7 @@ package store
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/instant"
@@ -66,7 +67,8 @@ func (c *catalog) forgetMissing(oldest time.Time) {
 func (s *Store) beginMissing(now time.Time) {
 	s.lookForMissed(now)
 	s.misses.before = s.misses.counted
-	s.catalog.addMissing(missing{From: instant.Of(now.Add(-writeDelay)), Reason: "nothing was written: " + s.fault})
+	why, _, _ := strings.Cut(s.fault, "; ") // without the cure, which is too late then
+	s.catalog.addMissing(missing{From: instant.Of(now.Add(-writeDelay)), Reason: "nothing was written: " + why})
 	_ = s.catalog.write(s.options.Directory) // it may have no room, too
 }
 

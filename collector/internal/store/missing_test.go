@@ -25,96 +25,136 @@ func gapsOf(t *testing.T, s *Store) (list []Gap) {
 	return list
 }
 
-// While nothing is written, answers say so; afterwards, and after a restart, they name the time if records were lost,
-// and no other one.
+// filling is a store whose disk is full at times, and whose sink loses records.
+type filling struct {
+	*Store
+	t            *testing.T
+	clock        *clock
+	missed, free atomic.Uint64
+	options      Options
+	said         *notes
+}
+
+func newFilling(t *testing.T) *filling {
+	t.Helper()
+	f := &filling{t: t, clock: &clock{at: start}}
+	f.options = Options{
+		Directory: t.TempDir(), Now: f.clock.now, Missed: f.missed.Load, Reserve: 500e6,
+		Free: func() (uint64, error) { return f.free.Load(), nil },
+	}
+	f.free.Store(10 << 30)
+	f.Store, f.said = opened(t, f.options)
+	put(t, f.Store, some(10, start))
+	return f
+}
+
+// fail writes when the disk has so much free.
+func (f *filling) fail(at time.Duration, octets uint64) {
+	f.t.Helper()
+	f.clock.set(start.Add(at))
+	f.free.Store(octets)
+	if err := f.Write(f.t.Context(), some(1, f.clock.now())); err == nil {
+		f.t.Fatal("it is written")
+	}
+}
+
+func (f *filling) succeed(at time.Duration) {
+	f.t.Helper()
+	f.clock.set(start.Add(at))
+	f.free.Store(10 << 30)
+	put(f.t, f.Store, some(1, f.clock.now()))
+}
+
+// tend lets the store look, after the sink has lost some records.
+func (f *filling) tend(at time.Duration, lost uint64) {
+	f.missed.Add(lost)
+	f.clock.set(start.Add(at))
+	f.Tend(f.t.Context())
+}
+
+// expect compares the gaps with texts: from, until, and how the reason begins.
+func (f *filling) expect(what string, want ...string) {
+	f.t.Helper()
+	gaps := gapsOf(f.t, f.Store)
+	for i, g := range gaps {
+		got := g.From.Sub(start).String() + " " + g.Until.Sub(start).String() + " " + g.Reason
+		if len(gaps) == len(want) && !strings.HasPrefix(got, want[i]) {
+			f.t.Errorf("%s: %s, want %q", what, got, want[i])
+		}
+	}
+	if len(gaps) != len(want) {
+		f.t.Errorf("%s: %+v, want %q", what, gaps, want)
+	}
+}
+
+// While nothing is written, answers say so; afterwards they name the time if records were lost, and no other one.
 func TestMissing(t *testing.T) {
-	var missed, free atomic.Uint64
-	c := &clock{at: start}
-	o := Options{
-		Directory: t.TempDir(), Now: c.now, Missed: missed.Load, Reserve: 500e6, Free: func() (uint64, error) { return free.Load(), nil },
+	f := newFilling(t)
+	f.fail(time.Minute, 41910272)
+	first := f.Fault()
+	f.fail(90*time.Second, 41900000)
+	f.expect("a full disk", "50s 1m30s nothing is written: the disk has less free than the 500 MB that are to stay free (store.free)")
+	if f.Fault() != first || strings.Contains(f.said.String(), "nothing is written") {
+		t.Errorf("%q, before %q; the sink says it\n%s", f.Fault(), first, f.said)
 	}
-	free.Store(10 << 30)
-	s, said := opened(t, o)
-	put(t, s, some(10, start))
-	fail := func(at time.Duration, octets uint64) {
-		t.Helper()
-		c.set(start.Add(at))
-		free.Store(octets)
-		if err := s.Write(t.Context(), some(1, c.now())); err == nil {
-			t.Fatal("it is written")
-		}
-	}
-	succeed := func(at time.Duration) {
-		t.Helper()
-		c.set(start.Add(at))
-		free.Store(10 << 30)
-		put(t, s, some(1, c.now()))
-	}
-	expect := func(what string, want ...string) {
-		t.Helper()
-		gaps := gapsOf(t, s)
-		for i, g := range gaps {
-			if len(gaps) == len(want) && !strings.HasPrefix(g.From.Sub(start).String()+" "+g.Until.Sub(start).String()+" "+g.Reason, want[i]) {
-				t.Errorf("%s: %+v, want %q", what, g, want[i])
-			}
-		}
-		if len(gaps) != len(want) {
-			t.Errorf("%s: %+v, want %q", what, gaps, want)
-		}
-	}
-	fail(time.Minute, 41910272)
-	first := s.Fault()
-	fail(90*time.Second, 41900000)
-	expect("a full disk", "50s 1m30s nothing is written: the disk has less free than the 500 MB that are to stay free (store.free)")
-	if s.Fault() != first || strings.Contains(said.String(), "nothing is written") {
-		t.Errorf("%q, before %q; the sink says it\n%s", s.Fault(), first, said)
-	}
-	succeed(2 * time.Minute)
-	expect("nothing was lost")
-	fail(10*time.Minute, 1)
-	missed.Add(5)
-	c.set(start.Add(11 * time.Minute))
-	s.Tend(t.Context())
-	succeed(12 * time.Minute)
-	lost := "9m50s 12m0s nothing was written: the disk has less free"
-	expect("five were lost", lost)
-	if g := gapsOf(t, s); !strings.HasSuffix(g[0].Reason, "(5 records)") {
-		t.Errorf("%+v", g)
-	}
-	c.set(start.Add(20 * time.Minute))
-	s.Tend(t.Context())
-	missed.Add(3)
-	c.set(start.Add(20*time.Minute + time.Second))
-	s.Tend(t.Context())
-	missed.Add(4)
-	c.set(start.Add(20*time.Minute + 2*time.Second))
-	s.Tend(t.Context())
-	full := "19m50s 20m2s records came faster than they are written (7 records)"
-	expect("no room", lost, full)
-	fail(30*time.Minute, 1)
-	catalog := filepath.Join(o.Directory, catalogName)
+	f.succeed(2 * time.Minute)
+	f.expect("nothing was lost")
+	f.fail(10*time.Minute, 1)
+	f.tend(11*time.Minute, 5)
+	f.succeed(12 * time.Minute)
+	lost := "9m50s 12m0s nothing was written: the disk has less free than the 500 MB that are to stay free (store.free), " +
+		"and there is no file to remove (5 records)"
+	f.expect("five were lost", lost)
+	f.tend(20*time.Minute, 0)
+	f.tend(20*time.Minute+time.Second, 3)
+	f.tend(20*time.Minute+2*time.Second, 4)
+	f.expect("no room", lost, "19m50s 20m2s records came faster than they are written (7 records)")
+}
+
+// What is missing is known after the store was closed, and after the process was killed, as long as records are kept.
+func TestMissingIsKept(t *testing.T) {
+	f := newFilling(t)
+	f.fail(10*time.Minute, 1)
+	f.missed.Add(5)
+	f.succeed(12 * time.Minute)
+	f.fail(30*time.Minute, 1)
+	catalog := filepath.Join(f.options.Directory, catalogName)
 	killed, err := os.ReadFile(catalog)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil {
+	f.missed.Add(9) // by the sink, at its end
+	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(catalog, killed, 0o640); err != nil { // as if it was killed
+	f.again(31 * time.Minute)
+	lost := "9m50s 12m0s nothing was written"
+	f.expect("after a restart", lost, "29m50s 30m0s nothing was written: the disk has less free than the 500 MB that are to stay free "+
+		"(store.free), and there is no file to remove (9 records)")
+	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.set(start.Add(31 * time.Minute))
-	free.Store(10 << 30)
-	missed.Store(0)
-	s, _ = opened(t, o)
-	expect("after a restart", lost, full, "29m50s 31m0s nothing was written: the disk")
-	c.set(start.Add(32 * time.Minute))
-	s.writing.Lock()
-	s.options.Age = 10 * time.Minute
-	s.retain()
-	s.publish()
-	s.writing.Unlock()
-	expect("what is too old", "29m50s")
+	if err := os.WriteFile(catalog, killed, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	f.again(31 * time.Minute)
+	f.expect("after it was killed", lost, "29m50s 31m0s nothing was written: the disk")
+	f.clock.set(start.Add(32 * time.Minute))
+	f.writing.Lock()
+	f.Store.options.Age = 10 * time.Minute
+	f.retain()
+	f.publish()
+	f.writing.Unlock()
+	f.expect("what is too old", "29m50s")
+}
+
+// again opens the store with room on the disk.
+func (f *filling) again(at time.Duration) {
+	f.t.Helper()
+	f.clock.set(start.Add(at))
+	f.free.Store(10 << 30)
+	f.missed.Store(0)
+	f.Store, f.said = opened(f.t, f.options)
 }
 
 // The times that are kept are bounded: the oldest become one.
