@@ -51,7 +51,8 @@ func (s *Store) room() error {
 		if err != nil || free >= s.options.Reserve {
 			return nil // what cannot be known does not hinder
 		}
-		if !s.removeOldest(fmt.Sprintf("the disk has %s free, and %s are to stay free (store.free)", megabytes(free), megabytes(s.options.Reserve))) {
+		why := fmt.Sprintf("the disk has %s free, and %s are to stay free (store.free)", megabytes(free), megabytes(s.options.Reserve))
+		if !s.removeOldest(why) {
 			return fmt.Errorf( // without a number that changes, so that it is one state
 				"the disk has less free than the %s that are to stay free (store.free), and there is no file to remove; "+
 					"make room on the disk, or set store.free to less", megabytes(s.options.Reserve))
