@@ -47,8 +47,9 @@ says: the clocks of nodes, datagrams and records that were lost, files that
 cannot be read. Each problem has a code and a cure.
 
 Without --config, the settings are those of the service: the file
-/etc/waymark-collector/collector.yaml. If it is not there, all have their defaults.
-The first line says which file it is.
+/etc/waymark-collector/collector.yaml. If it is not there, all have their
+defaults. The first line says which file it is. For these settings, it is also
+checked what systemd lets the service do.
 
 Exit codes: 0 no errors; 1 errors, or with --strict warnings.`,
 		Example: "  waymark-collector doctor\n  waymark-collector doctor --config collector.yaml --strict",
