@@ -224,8 +224,8 @@ const hoursOff = 10 * time.Minute
 
 // JudgeRunning checks what a running collector says of itself.
 func JudgeRunning(h *query.Health) (list []health.Check) {
-	list = append(list, judgeBuffers(h)...)
 	list = append(list, judgeExporters(h))
+	list = append(list, judgeBuffers(h)...)
 	if n := h.Counts["socket_dropped"]; n > 0 {
 		list = append(list, failed("datagrams", warn(DatagramsDropped, health.Degraded,
 			fmt.Sprintf("the kernel had no room for %d datagrams since the collector started: their records are missing", n),
