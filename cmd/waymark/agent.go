@@ -26,6 +26,7 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/journal"
 	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/supervisor"
@@ -184,7 +185,7 @@ func newLog(w io.Writer, format, level string) (*slog.Logger, error) {
 	options := &slog.HandlerOptions{Level: least}
 	switch format {
 	case "text":
-		return slog.New(slog.NewTextHandler(w, options)), nil
+		return slog.New(journal.Handler(w, func(w io.Writer) slog.Handler { return slog.NewTextHandler(w, options) })), nil
 	case "json":
 		options.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
 			if a.Value.Kind() == slog.KindTime {
@@ -192,7 +193,7 @@ func newLog(w io.Writer, format, level string) (*slog.Logger, error) {
 			}
 			return a
 		}
-		return slog.New(slog.NewJSONHandler(w, options)), nil
+		return slog.New(journal.Handler(w, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, options) })), nil
 	}
 	return nil, commandline.Usagef("--log-format %q: want text or json", format)
 }

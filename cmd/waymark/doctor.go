@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -115,6 +116,16 @@ func diagnose(ctx context.Context, k health.Kernel, readClock func() (health.Clo
 	return d
 }
 
+// toStart is the command that starts an agent here: as a service only in the machine's own network namespace.
+func toStart() string {
+	const command = "waymark agent run --config FILE"
+	own, err := os.Readlink("/proc/self/ns/net")
+	if machine, fault := os.Readlink("/proc/1/ns/net"); err != nil || fault != nil || own != machine {
+		return command
+	}
+	return commandline.ToStart("waymark", command)
+}
+
 func unsynced(w health.Warning) bool { return w.Code == health.ClockUnsynced }
 
 func printDiagnosis(w io.Writer, d diagnosis, verbose bool, screen columns.Screen) error {
@@ -138,7 +149,7 @@ func writeDiagnosis(w io.Writer, d diagnosis, verbose bool) error {
 	case d.Agent == "running":
 		fmt.Fprintln(t, "agent\trunning\tit serves this network namespace")
 	case d.Agent == "absent":
-		fmt.Fprintln(t, "agent\tabsent\tstart one with 'waymark agent run --config FILE'")
+		fmt.Fprintf(t, "agent\tabsent\tstart one with '%s'\n", toStart())
 	default:
 		fmt.Fprintf(t, "agent\tunknown\t%s\n", d.Agent)
 	}

@@ -39,6 +39,7 @@ type socket struct {
 	conn    *net.UDPConn
 	raw     syscall.RawConn
 	dropped uint32 // the kernel's count, at the last look
+	size    int    // of its buffer, in octets
 }
 
 func (c *receiving) listenDatagrams(e Endpoint) (listener, error) {
@@ -112,12 +113,12 @@ func (d *datagrams) add(conn *net.UDPConn, e Endpoint, size int) (*socket, error
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	s := &socket{conn: conn, raw: raw}
+	s := &socket{conn: conn, raw: raw, size: size}
 	d.sockets = append(d.sockets, s)
 	if want := d.receiving.config.datagramsBuffer; size < want && len(d.sockets) == 1 {
 		d.receiving.config.Notify(
 			fmt.Sprintf(
-				"%v has a buffer of only %d bytes, so bursts may be lost; run as root, or sysctl -w net.core.rmem_max=%d",
+				"warning: %v has a buffer of only %d bytes, so bursts may be lost; run as root, or sysctl -w net.core.rmem_max=%d",
 				e,
 				size,
 				want,
@@ -129,6 +130,31 @@ func (d *datagrams) add(conn *net.UDPConn, e Endpoint, size int) (*socket, error
 
 // ReceiveBuffer is the size, in octets, of the buffer that a UDP socket should have.
 const ReceiveBuffer = 32 << 20
+
+// Buffer is what the sockets of an endpoint over UDP have.
+type Buffer struct {
+	Endpoint Endpoint
+	Sockets  int
+	Octets   int // of the smallest
+}
+
+// Buffers are those of all endpoints over UDP.
+func (c *Collector) Buffers() (list []Buffer) {
+	c.receiving.counting.Lock()
+	defer c.receiving.counting.Unlock()
+	for _, l := range c.receiving.sockets {
+		d, ok := l.(*datagrams)
+		if !ok || len(d.sockets) == 0 {
+			continue
+		}
+		b := Buffer{d.endpoint, len(d.sockets), d.sockets[0].size}
+		for _, s := range d.sockets {
+			b.Octets = min(b.Octets, s.size)
+		}
+		list = append(list, b)
+	}
+	return list
+}
 
 // EnlargeBuffer enlarges a socket's buffer, beyond the system's limit where that is allowed.
 // size is the size that it got.

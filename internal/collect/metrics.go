@@ -58,7 +58,7 @@ func (c *Collector) serveMetrics() error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics.Handler(c.Collect))
 	server, err := metrics.Serve(c.config.Metrics, mux, func(_ *metrics.Server, err error) {
-		c.config.Notify(fmt.Sprintf("metrics are no longer served: %v", err))
+		c.config.Notify(fmt.Sprintf("error: metrics are no longer served: %v", err))
 	})
 	if err != nil {
 		return fmt.Errorf("serve metrics at %s: %w", c.config.Metrics, listenFault(err, "--metrics"))

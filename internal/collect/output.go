@@ -87,7 +87,7 @@ func (o *output) end() error {
 		case stats.Error != "":
 			errs = append(errs, fmt.Errorf("write records: %s; %d were lost", stats.Error, stats.Missed()))
 		default:
-			o.reportToOperator(fmt.Sprintf("%s: %d records were lost in all", s.Name(), stats.Missed()))
+			o.reportToOperator(fmt.Sprintf("warning: %s: %d records were lost in all", s.Name(), stats.Missed()))
 		}
 	}
 	return errors.Join(errs...)
@@ -128,8 +128,8 @@ func (o *output) watch(ctx context.Context, s sink.Sink) {
 	defer each.Stop()
 	var w reported
 	for {
-		if text := w.describeChange(s.Stats(), time.Now()); text != "" {
-			o.reportToOperator(s.Name() + ": " + text)
+		if severity, text := w.describeChange(s.Stats(), time.Now()); text != "" {
+			o.reportToOperator(severity + s.Name() + ": " + text)
 		}
 		select {
 		case <-each.C:
@@ -146,22 +146,22 @@ type reported struct {
 	next   time.Time // not before, the next message about losses
 }
 
-// describeChange is what has changed, as a text; "": nothing.
-func (w *reported) describeChange(s sink.Stats, now time.Time) string {
+// describeChange is what has changed, as a text, and how its line begins; "": nothing.
+func (w *reported) describeChange(s sink.Stats, now time.Time) (severity, text string) {
 	before, lost := *w, s.Missed()-w.missed
 	w.fault = s.Error
 	switch {
 	case s.Error != "" && before.fault == "":
 		w.next = now.Add(lossInterval)
-		return s.Error + "; it keeps trying, and counts the records that are lost"
+		return "error: ", s.Error + "; it keeps trying, and counts the records that are lost"
 	case s.Error == "" && before.fault != "":
 		w.missed = s.Missed()
-		return fmt.Sprintf("it works again; %d records were lost", lost)
+		return "", fmt.Sprintf("it works again; %d records were lost", lost)
 	case lost > 0 && !now.Before(w.next):
 		w.missed, w.next = s.Missed(), now.Add(lossInterval)
-		return fmt.Sprintf("%d records had no room and were lost", lost)
+		return "warning: ", fmt.Sprintf("%d records had no room and were lost", lost)
 	}
-	return ""
+	return "", ""
 }
 
 var (

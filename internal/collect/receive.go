@@ -66,7 +66,7 @@ func (c *receiving) reportToOperator(format string, args ...any) {
 	defer c.notes.mu.Unlock()
 	if now := time.Now(); !now.Before(c.notes.next) {
 		c.notes.next = now.Add(noteSpan)
-		c.config.Notify(fmt.Sprintf(format, args...))
+		c.config.Notify("warning: " + fmt.Sprintf(format, args...))
 	}
 }
 

@@ -15,12 +15,10 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/waymark-net/waymark/internal/commandline"
-	"github.com/waymark-net/waymark/internal/inputfile"
 	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 )
@@ -37,20 +35,12 @@ const (
 	mostTime = 10 * time.Minute
 )
 
-// ErrAbsent is the error when no collector answers at the address.
-var ErrAbsent = errors.New("no collector answers")
-
-// Flags say which collector is asked, and by whom.
-type Flags struct{ Address, CA, User, PasswordFile string }
-
-// Add adds them to a command.
-func (f *Flags) Add(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.Address, "collector", UsualURL, "`URL` of the collector's API")
-	flags.StringVar(&f.CA, "ca", "", "`FILE` of the authority that signed the collector's certificate (default: those of the system)")
-	flags.StringVar(&f.User, "user", "", "`NAME` of a user of the collector; over plain http, the password is readable on the way")
-	flags.StringVar(&f.PasswordFile, "password-file", "", "`FILE` with the user's password")
-}
+var (
+	// ErrAbsent is the error when no collector answers at the address.
+	ErrAbsent = errors.New("no collector answers")
+	// ErrUnknown is the error when a collector answers, and does not know who asks.
+	ErrUnknown = errors.New("it does not know who asks")
+)
 
 // Words are how whoever asks names what says which collector is asked. Errors say them.
 type Words struct{ Address, CA, User, PasswordFile string }
@@ -64,6 +54,7 @@ type Asked struct {
 	CA             []byte // certificates in PEM of those who may sign that of the collector; nil: the system's
 	User, Password string // "": nobody
 	Words          Words
+	Certificate    *x509.Certificate // the one that the collector must show, whoever signed it; nil: any that is trusted
 }
 
 // Client asks one collector.
@@ -72,35 +63,8 @@ type Client struct {
 	base *url.URL
 	http *http.Client
 	most int64 // octets of an answer
-}
 
-// Client reads the files that the flags name.
-func (f *Flags) Client() (*Client, error) {
-	a := Asked{Address: f.Address, User: f.User, Words: flagWords}
-	if _, err := a.url(); err != nil {
-		return nil, err
-	}
-	var err error
-	if f.CA != "" {
-		if a.CA, err = inputfile.Read(f.CA, mostFile); err != nil {
-			return nil, err
-		}
-	}
-	if f.User != "" {
-		if f.PasswordFile == "" {
-			return nil, commandline.Usagef("--user needs --password-file")
-		}
-		text, err := inputfile.Read(f.PasswordFile, mostFile)
-		if err != nil {
-			return nil, err
-		}
-		a.Password = Password(text)
-	}
-	c, err := a.Client()
-	if errors.Is(err, errNoCertificate) {
-		return nil, fmt.Errorf("--ca: %s has no certificate in PEM", f.CA)
-	}
-	return c, err
+	shown atomic.Bool // the collector has shown the certificate that it must show
 }
 
 // Password is the one in the text of a file: its first line.
@@ -125,15 +89,30 @@ func (a *Asked) Client() (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	c := &Client{of: *a, base: base, most: mostAnswer}
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	if a.CA != nil {
+	switch {
+	case a.Certificate != nil:
+		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, VerifyConnection: c.verify}
+	case a.CA != nil:
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(a.CA) {
 			return nil, fmt.Errorf("%s: %w", a.Words.CA, errNoCertificate)
 		}
 		t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	return &Client{of: *a, base: base, http: &http.Client{Transport: t, Timeout: mostTime}, most: mostAnswer}, nil
+	c.http = &http.Client{Transport: t, Timeout: mostTime}
+	return c, nil
+}
+
+// verify compares the certificate that is shown with the one that must be: it may be of another name, and signed by
+// nobody known.
+func (c *Client) verify(state tls.ConnectionState) error {
+	if len(state.PeerCertificates) == 0 || !state.PeerCertificates[0].Equal(c.of.Certificate) {
+		return errors.New("the certificate is not the one in the settings")
+	}
+	c.shown.Store(true)
+	return nil
 }
 
 // Limit bounds answers otherwise than for commands: in octets, and in time.
@@ -165,29 +144,23 @@ func (c *Client) get(ctx context.Context, path, format string, ask url.Values) (
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		var of *url.Error
-		if errors.As(err, &of) {
-			err = of.Err // without the address, which the text has
-		}
-		if text := problem.OneLine(err.Error()); text != err.Error() { // a certificate may have any characters as a name
-			err = errors.New(text)
-		}
-		return nil, fmt.Errorf(
-			"%w at %s: %w; start one with 'waymark-collector run', or name its address with %s",
-			ErrAbsent,
-			c.at(),
-			err,
-			c.of.Words.Address,
-		)
+		return nil, c.unreached(err)
 	}
 	if response.StatusCode == http.StatusOK {
 		return response, nil
 	}
 	defer response.Body.Close()
+	if response.StatusCode == http.StatusUnauthorized {
+		return nil, c.unknown()
+	}
+	text, err := io.ReadAll(io.LimitReader(response.Body, c.most))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", c.at(), err)
+	}
 	var failed struct{ Error string }
-	if err := json.NewDecoder(io.LimitReader(response.Body, c.most)).Decode(&failed); err != nil || failed.Error == "" {
-		if response.StatusCode == http.StatusUnauthorized {
-			return nil, fmt.Errorf("%s wants to know who asks; give %s and %s", c.at(), c.of.Words.User, c.of.Words.PasswordFile)
+	if json.Unmarshal(text, &failed) != nil || failed.Error == "" {
+		if strings.Contains(string(text), "HTTP request to an HTTPS server") { // as Go's servers answer
+			return nil, fmt.Errorf("%s answers over TLS only; write https:// in %s", c.at(), c.of.Words.Address)
 		}
 		return nil, fmt.Errorf("%s answers %s; name the address of a collector's API with %s", c.at(), record.Printable(response.Status),
 			c.of.Words.Address)

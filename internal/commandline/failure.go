@@ -9,6 +9,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/waymark-net/waymark/internal/journal"
 )
 
 // Exit codes, part of the command line's contract.
@@ -72,6 +74,9 @@ func (o *Options) conclude(ctx context.Context, args []string, err error, stdout
 	}
 	if o.wantsJSON(args, err) && PrintJSON(stdout, o.failure(err)) == nil {
 		return code
+	}
+	if code != ExitInterrupted {
+		stderr = journal.Lines(stderr, journal.Error)
 	}
 	for _, line := range lines {
 		fmt.Fprintln(stderr, line)

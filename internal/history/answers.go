@@ -12,9 +12,13 @@ import (
 type (
 	answer struct {
 		From, Until time.Time
-		Gaps        []struct{ From, Until time.Time }
+		Gaps        []gap
 		Cut         *cut
 		missing     string // number of gaps of an answer in CSV
+	}
+	gap struct {
+		From, Until time.Time
+		Reason      string
 	}
 	cut  struct{ Text string }
 	node struct {

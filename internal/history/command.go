@@ -4,6 +4,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,8 +97,9 @@ The time is the last hour, unless --since and --until say otherwise: 3h, 7d,
 12:03 (UTC; today, or yesterday if that is still to come), or in RFC 3339. Times
 of nodes are as they reported them, without a correction: where clocks differ,
 delays are wrong by as much, and a negative one is counted as such and in no
-percentile. If the answer was cut, or the collector has lost a part of the time,
-a line on standard error says so.
+percentile. If the answer was cut, or something is missing of a part of the time
+because it was not written, was lost or cannot be read, a line on standard error
+says so.
 --json prints the answer of the collector's API.`
 
 // Subjects are all of them.
@@ -257,7 +259,7 @@ func (r *request) run(cmd *cobra.Command, opts *commandline.Options) error {
 	if err != nil {
 		return r.subject.inFlags(err)
 	}
-	lacks.writeNote(cmd.ErrOrStderr(), opts.NoteView(cmd.ErrOrStderr()))
+	lacks.writeNote(cmd.ErrOrStderr(), opts.NoteView(cmd.ErrOrStderr()), cmd.Flags().Changed("limit"))
 	return nil
 }
 
@@ -282,20 +284,26 @@ func (s *Subject) inFlags(err error) error {
 	return commandline.Usagef("--%s%s%s", flag, between, problem.Lines(refused.Reason))
 }
 
-// writeNote says what an answer lacks.
-func (a *answer) writeNote(w io.Writer, screen columns.Screen) {
+// writeNote says what an answer lacks. limited: the user gave the limit.
+func (a *answer) writeNote(w io.Writer, screen columns.Screen, limited bool) {
 	say := func(format string, values ...any) {
 		_, _ = io.WriteString(screen.Writer(w), columns.Fold("waymark: "+fmt.Sprintf(format, values...)+"\n", screen.Width, "  "))
 	}
 	if a.Cut != nil {
 		text := problem.OneLine(a.Cut.Text)
-		if before, ok := strings.CutSuffix(text, "raise limit"); ok {
-			text = before + "raise --limit"
+		before, byLimit := strings.CutSuffix(text, "raise limit")
+		switch {
+		case byLimit && limited: // as was asked for
+			before, _, _ = strings.Cut(text, "; ")
+			say("%s; --limit says how many are shown", before)
+		case byLimit:
+			say("the answer is cut: %sraise --limit", before)
+		default:
+			say("the answer is cut: %s", text)
 		}
-		say("the answer is cut: %s", text)
 	}
-	if a.missing != "" {
-		say("the collector has lost, or cannot read, what it had of %s times; --json has them under gaps", problem.OneLine(a.missing))
+	if n, err := strconv.Atoi(a.missing); err == nil {
+		say("something is missing of %s; --json has them under gaps", columns.Counted(n, "time"))
 	}
 	for i, g := range a.Gaps {
 		if i == mostGaps {
@@ -303,9 +311,10 @@ func (a *answer) writeNote(w io.Writer, screen columns.Screen) {
 			break
 		}
 		say(
-			"the collector has lost, or cannot read, what it had from %s to %s UTC: it is missing here",
+			"from %s to %s UTC, something is missing here: %s",
 			g.From.UTC().Format(time.DateTime),
 			g.Until.UTC().Format(time.DateTime),
+			cmp.Or(problem.OneLine(g.Reason), "the collector has lost, or cannot read, what it had"),
 		)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // events shows the latest first: when, what happened, and who found it.
 func (p *page) events(a *events) error {
-	if err := p.line("%s, %s", columns.Counted(len(a.Events), "event"), a.span()); err != nil {
+	if err := p.line("%s, %s, the latest first", columns.Counted(len(a.Events), "event"), a.span()); err != nil {
 		return err
 	}
 	for i := range a.Events {

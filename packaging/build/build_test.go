@@ -179,6 +179,54 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// Each file that a script names is in its package: systemd-tmpfiles, -sysusers and -sysctl find theirs by name,
+// and units and programs are installed by the package.
+func TestScriptsNameWhatIsThere(t *testing.T) {
+	o := fake(t, time.Now())
+	o.write(t)
+	places := map[string]string{"systemd-tmpfiles": "/usr/lib/tmpfiles.d/", "systemd-sysusers": "/usr/lib/sysusers.d/"}
+	conf := regexp.MustCompile(`(systemd-(?:tmpfiles|sysusers))(?: --\S+)* (\S+\.conf)`)
+	unit := regexp.MustCompile(`\S+\.(?:service|mount|socket|timer)\b`)
+	tried := 0
+	for _, p := range parcels() {
+		for _, kind := range []string{"deb", "rpm"} {
+			list, err := o.files(p, "amd64", kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			there := map[string]bool{}
+			for _, f := range list {
+				there[f.destination] = true
+			}
+			scripts, err := filepath.Glob(filepath.Join(o.generated("amd64"), "scripts", p.program.name+"."+kind, "*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, script := range scripts {
+				text, err := os.ReadFile(script)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var named []string
+				for _, m := range conf.FindAllStringSubmatch(string(text), -1) {
+					named = append(named, places[m[1]]+m[2])
+				}
+				for _, name := range unit.FindAllString(string(text), -1) {
+					named = append(named, "/usr/lib/systemd/system/"+name)
+				}
+				for _, name := range named {
+					if tried++; !there[name] {
+						t.Errorf("%s names %s, which the package does not have", script, name)
+					}
+				}
+			}
+		}
+	}
+	if tried < 20 {
+		t.Errorf("only %d names were found in the scripts", tried)
+	}
+}
+
 // The scripts make the group of readers: by its entry for systemd-sysusers, or without systemd; and with neither, the
 // installation goes on.
 func TestGroupOfReaders(t *testing.T) {

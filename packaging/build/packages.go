@@ -130,8 +130,10 @@ func debScripts(p parcel) bodies {
 	if p.group != "" {
 		in(&b.postInstall, p.makeGroup())
 	}
-	in(&b.postInstall, `if [ "$1" = configure ] && command -v systemd-tmpfiles >/dev/null; then`)
-	in(&b.postInstall, "	systemd-tmpfiles --create "+p.program.name+".conf || true\nfi")
+	if p.makesDirectories() {
+		in(&b.postInstall, `if [ "$1" = configure ] && command -v systemd-tmpfiles >/dev/null; then`)
+		in(&b.postInstall, "	systemd-tmpfiles --create "+p.program.name+".conf || true\nfi")
+	}
 	if p.install != "" {
 		in(&b.postInstall, strings.TrimSuffix(unindented(p.install), "\n"))
 	}
@@ -163,6 +165,12 @@ func debScripts(p parcel) bodies {
 	return b
 }
 
+// makesDirectories reports whether the package has a file for systemd-tmpfiles.
+func (p parcel) makesDirectories() bool {
+	name := "/usr/lib/tmpfiles.d/" + p.program.name + ".conf"
+	return slices.ContainsFunc(p.files, func(f file) bool { return f.destination == name })
+}
+
 // makeGroup makes the group, also where systemd is not. A removal leaves it, because files may belong to it.
 func (p parcel) makeGroup() string {
 	return fmt.Sprintf("if command -v systemd-sysusers >/dev/null; then systemd-sysusers %s.conf || true\n"+
@@ -182,8 +190,11 @@ func rpmScripts(p parcel) bodies {
 	if p.group != "" {
 		b.postInstall = append(b.postInstall, p.makeGroup())
 	}
-	b.postInstall = append(b.postInstall,
-		"if command -v systemd-tmpfiles >/dev/null; then systemd-tmpfiles --create "+p.program.name+".conf || :; fi", daemonReload,
+	if p.makesDirectories() {
+		b.postInstall = append(b.postInstall,
+			"if command -v systemd-tmpfiles >/dev/null; then systemd-tmpfiles --create "+p.program.name+".conf || :; fi")
+	}
+	b.postInstall = append(b.postInstall, daemonReload,
 		`if [ "$1" -eq 1 ] && command -v systemctl >/dev/null; then systemctl --no-reload preset `+strings.Join(restarted, " ")+" || :; fi",
 	)
 	if p.install != "" {

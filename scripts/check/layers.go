@@ -150,6 +150,7 @@ var layers = map[string]string{
 	"internal/instant":    "",
 	"internal/metrics":    "internal/exponential",
 	"internal/supervisor": "",
+	"internal/journal":    "",
 
 	"internal/lab":             "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor internal/problem internal/replacefile",
 	"internal/lab/linkloss":    "internal/kernelclock",
@@ -161,17 +162,17 @@ var layers = map[string]string{
 	// Programs parse arguments and call packages. The router's imports no lab, no collector
 	// and no benchmark.
 	"internal/docgen":      "ipfix internal/config internal/record internal/health internal/model",
-	"internal/commandline": "internal/columns internal/docgen",
+	"internal/commandline": "internal/columns internal/docgen internal/journal",
 	// What a collector has kept, by its API alone.
 	"internal/collectorapi": "internal/commandline internal/inputfile internal/problem internal/record",
 	"internal/history":      "internal/collectorapi internal/columns internal/commandline internal/instant internal/problem internal/record internal/recordfilter",
 	"cmd/waymark": "ioam cmd/waymark/active internal/agent internal/agent/places internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/exponential internal/health internal/history " +
-		"internal/insight internal/instant internal/iproute2 internal/loss internal/model internal/nodenames internal/patience internal/pot internal/problem internal/record internal/recordfilter internal/recordfilter/filterflags " +
+		"internal/insight internal/instant internal/iproute2 internal/journal internal/loss internal/model internal/nodenames internal/patience internal/pot internal/problem internal/record internal/recordfilter internal/recordfilter/filterflags " +
 		"internal/secretfile internal/supervisor",
 	"cmd/waymark/active": "ioam srv6 stamp internal/api internal/columns internal/commandline internal/config internal/health internal/icmpv6 internal/nodenames internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober " +
 		"internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp",
 	"cmd/waymark-lab": "internal/commandline internal/config internal/docgen internal/lab internal/lab/consoledemo internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
-	"collector/cmd/waymark-collector": "ipfix collector/internal/... internal/collect internal/collect/join internal/collectorapi internal/columns internal/commandline internal/config internal/docgen internal/health internal/inputfile internal/loss internal/record internal/recordfilter " +
+	"collector/cmd/waymark-collector": "ipfix collector/internal/... internal/collect internal/collect/join internal/collectorapi internal/columns internal/commandline internal/config internal/docgen internal/health internal/inputfile internal/journal internal/loss internal/problem internal/record internal/recordfilter " +
 		"internal/recordfilter/filterflags internal/sink internal/sink/jsonl internal/supervisor",
 	"bench/cmd/waymark-bench": "bench/... internal/commandline internal/docgen",
 
@@ -185,7 +186,7 @@ var layers = map[string]string{
 	"collector/internal/events":   "ioam internal/collect internal/eventlog internal/insight internal/metrics internal/nodenames internal/record internal/sink",
 	"collector/internal/console":  "",
 	"collector/internal/api":      "collector/internal/access collector/internal/console collector/internal/live collector/internal/query internal/instant internal/metrics internal/record",
-	"collector/internal/doctor":   "collector/internal/access collector/internal/query collector/internal/settings internal/collect internal/columns internal/health internal/record ipfix",
+	"collector/internal/doctor":   "collector/internal/access collector/internal/query collector/internal/settings internal/collect internal/columns internal/health internal/problem internal/record ipfix",
 	"collector/internal/daemon":   "collector/internal/access collector/internal/api collector/internal/events collector/internal/live collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/collect/pathmetrics internal/columns internal/commandline internal/metrics internal/nodenames internal/record internal/sink internal/supervisor",
 
 	// Benchmarks: what is measured, how, and how it is drawn.
@@ -235,7 +236,7 @@ var outsiders = map[string]string{
 	// have one that loses packets.
 	"github.com/cilium/ebpf":                 "internal/datapath " + mapRooms + " internal/kernelclock internal/lab/linkloss bench/executed bench/experiments bench/harness",
 	"github.com/VictoriaMetrics/metrics":     "internal/metrics",
-	"github.com/coreos/go-systemd/v22":       "internal/supervisor",
+	"github.com/coreos/go-systemd/v22":       "internal/journal internal/supervisor",
 	"github.com/expr-lang/expr":              "internal/recordfilter",
 	"github.com/duckdb/duckdb-go/v2":         "collector/internal/store",
 	"github.com/coreos/go-oidc/v3":           "collector/internal/access",

@@ -213,7 +213,7 @@ func (f *collectFlags) thresholds() (t loss.Thresholds, err error) {
 // run collects until it is interrupted or has enough.
 func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, opts *commandline.Options) error {
 	stderr := cmd.ErrOrStderr()
-	config.Notify = func(text string) { fmt.Fprintf(stderr, "waymark-collector: %s\n", text) }
+	config.Notify = notifier(stderr)
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
 	records, notes, err := f.sinks(cmd, opts, func() { cancel(errEnough) })

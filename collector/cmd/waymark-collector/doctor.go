@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waymark-net/waymark/collector/internal/access"
 	"github.com/waymark-net/waymark/collector/internal/doctor"
 	"github.com/waymark-net/waymark/collector/internal/query"
 	"github.com/waymark-net/waymark/collector/internal/settings"
@@ -27,7 +29,7 @@ type diagnosis struct {
 	OK        bool             `json:"ok"`     // the exit code is 0
 	Config    string           `json:"config"` // the file of settings; empty: there is none, all have their defaults
 	Checks    []health.Check   `json:"checks"`
-	Collector string           `json:"collector"` // running, absent, or why it does not answer
+	Collector string           `json:"collector"` // running, absent, unknown-user (it runs, and does not say how it is), or why it does not answer
 	Warnings  []health.Warning `json:"warnings"`
 }
 
@@ -44,9 +46,10 @@ and certificates with their end. If a collector answers, also check what it
 says: the clocks of nodes, datagrams and records that were lost, files that
 cannot be read. Each problem has a code and a cure.
 
-Without --config, the settings are those of the service, which are in
-/etc/waymark-collector/collector.yaml, or the defaults if that file is not there.
-The first line says which file it is.
+Without --config, the settings are those of the service: the file
+/etc/waymark-collector/collector.yaml. If it is not there, all have their
+defaults. The first line says which file it is. For these settings, it is also
+checked what systemd lets the service do.
 
 Exit codes: 0 no errors; 1 errors, or with --strict warnings.`,
 		Example: "  waymark-collector doctor\n  waymark-collector doctor --config collector.yaml --strict",
@@ -59,10 +62,8 @@ Exit codes: 0 no errors; 1 errors, or with --strict warnings.`,
 			if err != nil {
 				return err
 			}
-			if !cmd.Flags().Changed("collector") {
-				ask.Address = s.API.URL()
-			}
-			d, err := diagnose(cmd.Context(), s, &ask)
+			ask.At(s.API.URL(), shownBy(s))
+			d, err := diagnose(cmd.Context(), s, &ask, isService(file))
 			if err != nil {
 				return err
 			}
@@ -97,7 +98,30 @@ func serviceSettings() string {
 	return installedSettings
 }
 
-func diagnose(ctx context.Context, s *settings.Settings, ask *collectorapi.Flags) (*diagnosis, error) {
+// isService reports whether a file has the settings of the service.
+func isService(file string) bool {
+	one, err := os.Stat(file)
+	other, fault := os.Stat(installedSettings)
+	return err == nil && fault == nil && os.SameFile(one, other)
+}
+
+// shownBy is the certificate that a collector with these settings shows; nil: none, or it cannot be read here.
+func shownBy(s *settings.Settings) *x509.Certificate {
+	if s.API.Web == "" {
+		return nil
+	}
+	leaf, err := access.Certificate(s.API.Web)
+	if err != nil {
+		return nil
+	}
+	return leaf
+}
+
+// unknownUser is the state of a collector that runs, and does not let in who asks.
+const unknownUser = "unknown-user"
+
+// diagnose checks the machine and the collector. service: it is that of the package.
+func diagnose(ctx context.Context, s *settings.Settings, ask *collectorapi.Flags, service bool) (*diagnosis, error) {
 	d := &diagnosis{Collector: "running", Warnings: []health.Warning{}}
 	var h query.Health
 	err := askHealth(ctx, ask, &h)
@@ -107,10 +131,16 @@ func diagnose(ctx context.Context, s *settings.Settings, ask *collectorapi.Flags
 		return nil, err
 	case errors.Is(err, collectorapi.ErrAbsent):
 		d.Collector = "absent"
+	case errors.Is(err, collectorapi.ErrUnknown):
+		d.Collector = unknownUser
 	case err != nil:
 		d.Collector = err.Error()
 	}
-	d.Checks = doctor.Judge(doctor.Read(s, d.Collector != "absent"))
+	var unit *doctor.Unit
+	if service {
+		unit = doctor.ReadUnit(ctx)
+	}
+	d.Checks = doctor.Judge(doctor.Read(s, d.Collector != "absent", unit))
 	if err == nil {
 		d.Checks = append(d.Checks, doctor.JudgeRunning(&h)...)
 	}
@@ -138,7 +168,9 @@ func printDiagnosis(w io.Writer, d *diagnosis) error {
 	case "running":
 		fmt.Fprintln(t, "collector\trunning\tit answers")
 	case "absent":
-		fmt.Fprintln(t, "collector\tabsent\tstart one with 'waymark-collector run'")
+		fmt.Fprintf(t, "collector\tabsent\tstart one with '%s'\n", commandline.ToStart("waymark-collector", "waymark-collector run"))
+	case unknownUser:
+		fmt.Fprintln(t, "collector\trunning\tit wants to know who asks: with --user and --password-file, what it says is checked, too")
 	default:
 		fmt.Fprintf(t, "collector\tunknown\t%s\n", d.Collector)
 	}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"github.com/waymark-net/waymark/collector/internal/daemon"
 	"github.com/waymark-net/waymark/collector/internal/settings"
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/journal"
 	"github.com/waymark-net/waymark/internal/supervisor"
 )
 
@@ -41,14 +43,21 @@ nothing is written and questions are still answered.`,
 			}
 			stderr := cmd.ErrOrStderr()
 			d := daemon.Daemon{
-				Settings: s, Manager: supervisor.New(slog.New(slog.NewTextHandler(stderr, nil))),
-				Notify: func(text string) { fmt.Fprintf(stderr, "waymark-collector: %s\n", text) },
+				Settings: s, Notify: notifier(stderr),
+				Manager: supervisor.New(slog.New(journal.Handler(stderr, func(w io.Writer) slog.Handler { return slog.NewTextHandler(w, nil) }))),
 			}
 			return d.Run(cmd.Context())
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "`FILE` of settings (default: none, all have their defaults)")
 	return cmd
+}
+
+// notifier writes lines for the operator, in the journal with the priority that a text begins with.
+func notifier(stderr io.Writer) func(text string) {
+	return func(text string) {
+		fmt.Fprintf(journal.Lines(stderr, journal.Of(text)), "waymark-collector: %s\n", text)
+	}
 }
 
 // checkAccess reads what the settings name to let users in.

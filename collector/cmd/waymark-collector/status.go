@@ -16,6 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/collectorapi"
 	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
@@ -82,9 +83,13 @@ func statusText(h *query.Health) string {
 	row("kept", "%d packets, %d other records", s.Packets, s.Records)
 	row("received", "%d records in %d messages", h.Counts["records"], h.Counts["messages"])
 	row("written", "%d; %d wait, %d lost", h.Sink["written"], h.Sink["waiting"], h.Sink["dropped"]+h.Sink["lost"])
-	row("joining", "%d packets wait for postcards", h.Waiting)
+	if h.Waiting == 1 {
+		row("joining", "1 packet waits for postcards")
+	} else {
+		row("joining", "%d packets wait for postcards", h.Waiting)
+	}
 	for _, w := range h.Warnings {
-		row("warning", "%s", record.Printable(w))
+		row("warning", "%s", problem.OneLine(w))
 	}
 	return b.String()
 }

@@ -53,7 +53,7 @@ export interface Blocks {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
   gaps?: Gap[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
@@ -91,7 +91,7 @@ export interface Changes {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
   gaps?: Gap[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
@@ -191,7 +191,7 @@ export interface Events {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
   gaps?: Gap[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
@@ -279,7 +279,7 @@ export interface FlowLoss {
 export interface Gap {
   /** Begin of the time that is missing. */
   from: string
-  /** Why the file cannot be read. */
+  /** Why it is missing. */
   reason: string
   /** Its end. */
   until: string
@@ -292,7 +292,7 @@ export interface Grid {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
   gaps?: Gap[]
   /** Pairs of nodes between which packets went. For others nothing is known. */
   pairs: Pair[]
@@ -317,6 +317,8 @@ export interface Health {
   now: string
   /** Records are written, and no file is missing. */
   ok: boolean
+  /** The sockets over UDP, by endpoint. */
+  receive_buffers: ReceiveBuffer[]
   /** Records that the store was offered, by what became of them. */
   records: Record<string, number>
   /** The store. */
@@ -407,7 +409,7 @@ export interface Losses {
   flows: FlowLoss[]
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
   gaps?: Gap[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
@@ -440,7 +442,7 @@ export interface Names {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
   gaps?: Gap[]
   /** One for each id: a node with ids of both widths comes twice. Without interfaces for a role with a scope. */
   nodes: NodeNames[]
@@ -558,7 +560,7 @@ export interface Packets {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
   gaps?: Gap[]
   /** The packets, the latest first. */
   packets: Packet[]
@@ -659,7 +661,7 @@ export interface Paths {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
   gaps?: Gap[]
   /** The nodes of the listed paths, with what they held on all of these together. */
   nodes: NodeTotal[]
@@ -675,6 +677,15 @@ export interface Paths {
   undecided?: number
   /** Its end, exclusive. */
   until: string
+}
+
+export interface ReceiveBuffer {
+  /** Room of the smallest one for datagrams that wait. */
+  bytes: number
+  /** Where it receives. */
+  endpoint: string
+  /** Sockets of this endpoint. */
+  sockets: number
 }
 
 export interface Segment {
@@ -754,7 +765,7 @@ export interface Segments {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
   gaps?: Gap[]
   /** The segments, in the order that was asked for. */
   segments: Segment[]

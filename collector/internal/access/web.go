@@ -41,6 +41,7 @@ type loaded struct {
 	limiter      *rate.Limiter // nil: no limit
 	certificates bool          // clients need a certificate, which says who they are
 	headers      map[string]string
+	key          string // file with the certificate's key; "": none
 }
 
 func openWeb(path string, notify func(string)) (*webFile, error) {
@@ -72,7 +73,7 @@ func (w *webFile) now() *loaded {
 	if err != nil {
 		if text := err.Error(); text != w.fault {
 			w.fault = text
-			w.notify(text + "; what it said before stays in force")
+			w.notify("error: " + text + "; what it said before stays in force")
 		}
 		return w.loaded
 	}
@@ -132,6 +133,7 @@ func loadWeb(path string) (*loaded, error) {
 	if !c.TLSConfig.IsEnabled() {
 		return l, nil
 	}
+	l.key = c.TLSConfig.TLSKeyPath
 	if l.tls, err = web.ConfigToTLSConfig(&c.TLSConfig); err != nil {
 		return nil, fmt.Errorf("api.web: %s: tls_server_config: %w", path, err)
 	}
@@ -151,6 +153,14 @@ func loadWeb(path string) (*loaded, error) {
 	l.certificates = l.tls.ClientAuth == tls.RequireAndVerifyClientCert
 	l.leaf, err = x509.ParseCertificate(l.tls.Certificates[0].Certificate[0])
 	return l, err
+}
+
+// Secrets are the files with secrets of a web configuration file: itself, and the key that it names.
+func Secrets(path string) []string {
+	if l, err := loadWeb(path); err == nil && l.key != "" {
+		return []string{path, l.key}
+	}
+	return []string{path}
 }
 
 // Certificate is that of a web configuration file; nil: it has none.

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -110,7 +111,8 @@ func TestHistoryCommands(t *testing.T) {
 				t.Errorf("%s: %q", line, shown)
 			}
 		}
-		if cut := strings.Contains(line, "--limit"); cut != strings.Contains(notes, "the answer is cut") {
+		if more := strings.Contains(line, "--limit"); more != regexp.MustCompile("there are more than [13]; --limit says").MatchString(notes) ||
+			strings.Contains(notes, "cut") { // it has what was asked for
 			t.Errorf("%s: %s", line, notes)
 		}
 	}
@@ -120,8 +122,34 @@ func TestHistoryCommands(t *testing.T) {
 		t.Errorf("%s %v", out, err)
 	}
 	if out, notes, err := commanded(t, s.URL, "packet --csv --limit 2"); err != nil || strings.Count(out, "\n") != 7 ||
-		!strings.Contains(notes, "cut: there are more than 2; ") || !strings.HasSuffix(notes, "or raise --limit\n") {
+		!strings.Contains(notes, "there are more than 2; --limit says how many are shown") {
 		t.Errorf("%s %s %v", out, notes, err)
+	}
+	if _, notes, err := commanded(t, s.URL, "packet"); err != nil || !strings.Contains(notes, "cut: there are more than 100; ") ||
+		!strings.HasSuffix(notes, "or raise --limit\n") {
+		t.Errorf("%s %v", notes, err)
+	}
+}
+
+// What is missing in an answer is said with its time and its reason, and has no characters that control a terminal.
+func TestHistoryCommandsSayWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("format") == "csv" {
+			w.Header().Set("Waymark-Gaps", "1")
+			return
+		}
+		_, _ = io.WriteString(w, `{"packets":0,"paths":[],"gaps":[{"from":"2026-11-29T21:00:00Z","until":"2026-11-29T21:02:30Z",`+
+			`"reason":"nothing is written: the disk is full\u001b[2J"}]}`)
+	}))
+	defer s.Close()
+	out, notes, err := commanded(t, s.URL, "path")
+	const missing = `waymark: from 2026-11-29 21:00:00 to 2026-11-29 21:02:30 UTC, something is missing here: "nothing is written: the disk`
+	if err != nil || !strings.HasPrefix(out, "0 packets on 0 paths") || strings.Contains(notes, "\x1b") || !strings.HasPrefix(notes, missing) {
+		t.Errorf("%s %s %v", out, notes, err)
+	}
+	if _, notes, err := commanded(t, s.URL, "path --csv"); err != nil || !strings.Contains(notes, "something is missing of 1 time; --json") {
+		t.Errorf("%s %v", notes, err)
 	}
 }
 

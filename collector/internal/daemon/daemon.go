@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/waymark-net/waymark/collector/internal/access"
@@ -66,9 +67,16 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		return err
 	}
 	of := d.Settings.Store
+	var kept atomic.Pointer[sink.Queued] // the store asks what its sink lost, and is there before it
+	missed := func() uint64 {
+		if s := kept.Load(); s != nil {
+			return s.Stats().Missed()
+		}
+		return 0
+	}
 	d.store, err = store.New(ctx, store.Options{
 		Directory: of.Directory, Age: time.Duration(of.Age), Bytes: int64(of.Size), Reserve: uint64(of.Free), Memory: int64(of.Memory),
-		Note: d.Notify,
+		Note: d.Notify, Missed: missed,
 	})
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)
@@ -78,6 +86,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	waiting.SetBurst(room)
 	hub := live.New()
 	d.sink = store.Sink(hub.Writer(store.NewWriter(d.store)), &waiting)
+	kept.Store(d.sink)
 	if err := d.openOutputs(); err != nil {
 		return err
 	}
@@ -160,7 +169,7 @@ func (d *Daemon) status() string {
 // live is what only the running collector knows.
 func (d *Daemon) live() query.Live {
 	s := d.collector.Stats()
-	live := query.Live{Collector: s.Record(), Sink: d.sink.Stats(), Began: d.began}
+	live := query.Live{Collector: s.Record(), Sink: d.sink.Stats(), Began: d.began, Buffers: d.collector.Buffers()}
 	live.Exporters, live.Ignored = d.collector.Exporters()
 	for _, o := range d.outputs {
 		live.Outputs = append(live.Outputs, query.Output{Name: o.Name(), Stats: o.Stats()})

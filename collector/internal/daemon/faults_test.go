@@ -211,3 +211,37 @@ func heap() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
+
+// While the disk has no room, nothing is written, and all that are asked say so: health, its reason once and without a
+// number that changes, and every answer about that time.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	r := run(t, fmt.Sprintf(strings.Replace(file, "directory: %q", "directory: %q, free: 1000TB", 1), t.TempDir()))
+	s, err := storetest.NewSender(r.udp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	f := &faulty{r, s}
+	f.packets(9)
+	h := r.until("a fault", func(h *query.Health) bool { return h.Store.Fault != "" })
+	if h.OK || !strings.HasPrefix(h.Store.Fault, "the disk has less free than the 1000000000 MB that are to stay free (store.free)") {
+		t.Errorf("%+v", h.Store)
+	}
+	if len(h.Buffers) != 1 || h.Buffers[0].Bytes == 0 || h.Buffers[0].Sockets == 0 || h.Buffers[0].Endpoint != "udp://"+r.udp {
+		t.Errorf("%+v", h.Buffers)
+	}
+	for _, path := range []string{"paths", "segments", "packets", "loss", "events"} {
+		var a query.Answer
+		r.ask("/v1/"+path+"?since=1h", &a)
+		if len(a.Gaps) != 1 || !strings.HasPrefix(a.Gaps[0].Reason, "nothing is written: the disk has less free") {
+			t.Errorf("%s: %+v", path, a)
+		}
+	}
+	var before query.Answer
+	at := func(ago time.Duration) string { return time.Now().Add(-ago).UTC().Format(time.RFC3339) }
+	if r.ask("/v1/paths?from="+at(2*time.Hour)+"&until="+at(time.Hour), &before); len(before.Gaps) != 0 {
+		t.Errorf("%+v", before)
+	}
+	r.loses = true
+}

@@ -13,6 +13,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -41,17 +44,18 @@ const (
 )
 
 var titles = map[health.Code]string{
-	ExporterClockWrong: "the clock of an exporter is wrong",
-	CertificateEnds:    "a certificate ends, or cannot be read",
-	CollectorProblem:   "the running collector has a problem",
-	DatagramsDropped:   "the kernel had no room for datagrams",
-	DiskShort:          "the disk of the store is short of space",
-	PortTaken:          "a port cannot be opened",
-	ReceiveBufferSmall: "bursts of datagrams do not fit the sockets' buffers",
-	RecordsMissing:     "records did not come, or were lost",
-	SecretReadable:     "others can read a secret",
-	StoreUnwritable:    "the store's directory cannot be used",
-	SettingsUnusable:   "what the settings name cannot be used",
+	health.ClockUnsynced: "the clock is not synchronised",
+	ExporterClockWrong:   "the clock of an exporter is wrong",
+	CertificateEnds:      "a certificate ends, or cannot be read",
+	CollectorProblem:     "the running collector has a problem",
+	DatagramsDropped:     "the kernel had no room for datagrams",
+	DiskShort:            "the disk of the store is short of space",
+	PortTaken:            "a port cannot be opened",
+	ReceiveBufferSmall:   "bursts of datagrams do not fit the sockets' buffers",
+	RecordsMissing:       "records did not come, or were lost",
+	SecretReadable:       "others can read a secret",
+	StoreUnwritable:      "the store's directory cannot be used",
+	SettingsUnusable:     "what the settings name cannot be used",
 }
 
 func warn(code health.Code, severity health.Severity, text, cure string) *health.Warning {
@@ -93,6 +97,8 @@ type Facts struct {
 	Unwritable   error  // why the directory cannot be written; nil: it can
 	Free, Total  uint64 // octets of its disk
 	Reserve      uint64 // octets that are to stay free
+	Running      bool   // a collector has the ports, and says what its sockets have
+	Service      *Unit  // with these settings; nil: there is none
 	Buffer       int    // octets that a UDP socket gets
 	Clock        *health.Clock
 	Certificates []Ending
@@ -100,14 +106,16 @@ type Facts struct {
 	Unusable     error // what the settings name; nil: all is there
 }
 
-// Read reads the facts. running: a collector has the ports.
-func Read(s *settings.Settings, running bool) *Facts {
-	f := &Facts{Now: time.Now(), Directory: s.Store.Directory, Reserve: uint64(s.Store.Free)}
+// Read reads the facts. running: a collector has the ports. service is the one with these settings; nil: there is none.
+func Read(s *settings.Settings, running bool, service *Unit) *Facts {
+	f := &Facts{Now: time.Now(), Directory: s.Store.Directory, Reserve: uint64(s.Store.Free), Running: running, Service: service}
 	if !running {
 		f.ports(s)
 	}
 	f.disk()
-	f.Buffer = buffer(collect.ReceiveBuffer)
+	if f.Buffer = buffer(collect.ReceiveBuffer); service != nil { // which may not exceed the system's limit
+		f.Buffer = min(f.Buffer, mostBuffer())
+	}
 	if clock, err := health.ReadClock(); err == nil {
 		f.Clock = &clock
 	}
@@ -120,7 +128,12 @@ func Read(s *settings.Settings, running bool) *Facts {
 		if err != nil || leaf != nil {
 			f.Certificates = append(f.Certificates, ending(s.API.Web, leaf, err))
 		}
-		f.secret(s.API.Web)
+		for _, path := range access.Secrets(s.API.Web) {
+			f.secret(path)
+		}
+	}
+	if s.API.OIDC != nil {
+		f.secret(s.API.OIDC.SecretFile)
 	}
 	_, f.Unusable = s.Collect()
 	if f.Unusable == nil {
@@ -133,6 +146,9 @@ func Read(s *settings.Settings, running bool) *Facts {
 }
 
 func (f *Facts) secret(path string) {
+	if slices.ContainsFunc(f.Secrets, func(s Secret) bool { return s.Path == path }) {
+		return
+	}
 	if info, err := os.Stat(path); err == nil {
 		f.Secrets = append(f.Secrets, Secret{path, info.Mode().Perm()&0o004 != 0})
 	}
@@ -177,6 +193,19 @@ func (f *Facts) disk() {
 	if err := unix.Statfs(at, &disk); err == nil {
 		f.Free, f.Total = disk.Bavail*uint64(disk.Bsize), disk.Blocks*uint64(disk.Bsize)
 	}
+}
+
+// mostBuffer is the system's limit of a socket's buffer.
+func mostBuffer() int {
+	text, err := os.ReadFile("/proc/sys/net/core/rmem_max")
+	if err != nil {
+		return collect.ReceiveBuffer
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return collect.ReceiveBuffer
+	}
+	return n
 }
 
 // buffer is how large a buffer a UDP socket of this process gets.

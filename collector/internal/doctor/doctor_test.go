@@ -54,13 +54,23 @@ func TestJudge(t *testing.T) {
 		"no permission":      {func(f *Facts) { f.Unwritable = os.ErrPermission }, StoreUnwritable, health.Error, "permission denied"},
 		"a full disk":        {func(f *Facts) { f.Free = 400e6 }, DiskShort, health.Error, "400 MB free, less than store.free (500 MB)"},
 		"an almost full one": {func(f *Facts) { f.Free = 900e6 }, DiskShort, health.Degraded, "when it has less than 500 MB"},
+		"the service's":      {func(f *Facts) { f.Buffer, f.Service = 4194304, &Unit{State: []string{"/var/lib/waymark"}} }, ReceiveBufferSmall, health.Degraded, "a UDP socket of the service gets 4194304 of 33554432 octets"},
 		"a small buffer":     {func(f *Facts) { f.Buffer = 212992 }, ReceiveBufferSmall, health.Degraded, "gets 212992 of 33554432 octets"},
-		"a clock on its own": {func(f *Facts) { f.Clock.Synchronised = false }, health.ClockUnsynced, health.Degraded, ""},
+		"a clock on its own": {func(f *Facts) { f.Clock.Synchronised = false }, health.ClockUnsynced, health.Degraded, "packets are kept at the times of nodes"},
 		"a certificate":      {func(f *Facts) { f.Certificates[0].Until = now.Add(5 * 24 * time.Hour) }, CertificateEnds, health.Degraded, "ends in 5 days, at 2026-12-03"},
 		"one that ended":     {func(f *Facts) { f.Certificates[0].Until = now.Add(-time.Hour) }, CertificateEnds, health.Error, "ended at 2026-11-28"},
 		"none":               {func(f *Facts) { f.Certificates[0].Fault = os.ErrNotExist }, CertificateEnds, health.Error, "/c.pem: file does not exist"},
 		"a secret":           {func(f *Facts) { f.Secrets[0].Others = true }, SecretReadable, health.Degraded, "/c.key can be read by every user"},
-		"settings":           {func(f *Facts) { f.Unusable = errors.New("no file") }, SettingsUnusable, health.Error, "no file"},
+		"a running one":      {func(f *Facts) { f.Running, f.Buffer = true, 1 }, "", "", ""},
+		"the service":        {func(f *Facts) { f.Service = &Unit{State: []string{"/var/lib/waymark"}, System: true} }, "", "", ""},
+		"elsewhere": {func(f *Facts) {
+			f.Service, f.Directory = &Unit{State: []string{"/var/lib/waymark"}, System: true}, "/srv/store"
+		}, StoreUnwritable, health.Error, "/srv/store is read-only for the service (ProtectSystem=strict, without ReadWritePaths=/srv/store)"},
+		"a key of root": {func(f *Facts) { f.Service = &Unit{Dynamic: true, State: []string{"/var/lib/waymark"}} }, SettingsUnusable, health.Error, "the service cannot read /c.key"},
+		"a credential": {func(f *Facts) {
+			f.Service, f.Secrets[0].Path = &Unit{Dynamic: true, State: []string{"/var/lib/waymark"}}, credentials+service+"/c.key"
+		}, "", "", ""},
+		"settings": {func(f *Facts) { f.Unusable = errors.New("no file") }, SettingsUnusable, health.Error, "no file"},
 	} {
 		f := sound(now)
 		c.change(f)
@@ -101,9 +111,15 @@ func TestJudgeRunning(t *testing.T) {
 		"a clock ahead":    {func(h *query.Health) { h.Exporters[0].Clock = 3e9 }, ExporterClockWrong, health.Degraded, "1 of 2 exporters have clocks that differ from this machine's; that of athos is 3s ahead of it"},
 		"one hours behind": {func(h *query.Health) { h.Exporters[0].Clock = 3e9; h.Exporters[1].Clock = -2 * 3600e9 }, ExporterClockWrong, health.Error, "2 of 2 exporters have clocks that differ from this machine's; that of 2001:db8::2 is 2h0m0s behind it"},
 		"kernel drops":     {func(h *query.Health) { h.Counts["socket_dropped"] = 7 }, DatagramsDropped, health.Degraded, "no room for 7 datagrams"},
-		"missing records":  {func(h *query.Health) { h.Exporters[1].Missed = 5; h.Sink["dropped"] = 2 }, RecordsMissing, health.Degraded, "5 records did not come, by the numbers of messages, and 2 were lost"},
-		"a full disk":      {func(h *query.Health) { h.Store.Fault = "no space\x1b[2J" }, CollectorProblem, health.Error, "nothing is written: \"no space"},
-		"a damaged file":   {func(h *query.Health) { h.Store.Aside = 1 }, CollectorProblem, health.Error, "1 file cannot be read"},
+		"missing records":  {func(h *query.Health) { h.Exporters[1].Missed = 5; h.Sink["dropped"] = 2 }, RecordsMissing, health.Degraded, "5 records did not come, by the numbers of messages; 2 records were lost"},
+		"late postcards": {func(h *query.Health) {
+			h.Lost = []query.LostRecords{{Stage: "join", Cause: "postcards_late", Count: 3000}, {Stage: "decode", Cause: "sequence_gap", Count: 9}}
+		}, RecordsMissing, health.Degraded, "3000 records of packets came after their path was kept (join.wait)"},
+		"small buffers": {func(h *query.Health) {
+			h.Buffers = []query.ReceiveBuffer{{Endpoint: "udp://[::]:4739", Sockets: 2, Bytes: 4194304}}
+		}, ReceiveBufferSmall, health.Degraded, "the sockets at udp://[::]:4739 have 4194304 of 33554432 octets"},
+		"a full disk":    {func(h *query.Health) { h.Store.Fault = "no space\x1b[2J" }, CollectorProblem, health.Error, "nothing is written: \"no space"},
+		"a damaged file": {func(h *query.Health) { h.Store.Aside = 1 }, CollectorProblem, health.Error, "1 file cannot be read"},
 	} {
 		h := &query.Health{
 			OK: true, Counts: map[string]uint64{}, Sink: map[string]uint64{},
@@ -159,7 +175,7 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := Read(s, false)
+	f := Read(s, false, nil)
 	if len(f.Ports) != 3 || !isTaken(f.Ports[0].Fault) || f.Ports[1].Fault != nil || f.Ports[2].Fault != nil {
 		t.Errorf("%+v", f.Ports)
 	}
@@ -170,7 +186,15 @@ func TestRead(t *testing.T) {
 		!f.Secrets[0].Others {
 		t.Errorf("%+v %+v", f.Certificates, f.Secrets)
 	}
-	if f := Read(s, true); len(f.Ports) != 0 {
+	if f := Read(s, true, nil); len(f.Ports) != 0 {
 		t.Error("the ports of a running collector are tried")
+	}
+	limit, err := os.ReadFile("/proc/sys/net/core/rmem_max")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := Read(s, false, &Unit{}); fmt.Sprint(min(f.Buffer, collect.ReceiveBuffer)) != fmt.Sprint(f.Buffer) || f.Buffer > mostBuffer() ||
+		fmt.Sprint(mostBuffer()) != strings.TrimSpace(string(limit)) {
+		t.Errorf("the service gets %d, of %s", f.Buffer, limit)
 	}
 }

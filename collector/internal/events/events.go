@@ -71,7 +71,7 @@ func New(o Options, now time.Time) *Finder {
 	f.engine.SetClockError(int64(max(o.ClockError, insight.UnknownClock)))
 	f.file = eventlog.NewFile(o.File, f.log)
 	if err := f.file.Restore(now); err != nil {
-		o.Note(fmt.Sprintf("what was going on before the start could not be read completely, so that its end is no event: %v", err))
+		o.Note(fmt.Sprintf("warning: what was going on before the start could not be read completely, so that its end is no event: %v", err))
 	}
 	return f
 }
@@ -211,16 +211,20 @@ func (f *Finder) tell(e *record.Event, now time.Time) {
 func (f *Finder) writeLine(e *record.Event, now time.Time) {
 	write, leftOut := f.lines.Next(now)
 	if leftOut > 0 {
-		f.options.Note(fmt.Sprintf("%d more events than lines here; ask the API for them at /v1/events", leftOut))
+		f.options.Note(fmt.Sprintf("warning: %d more events than lines here; ask the API for them at /v1/events", leftOut))
 	}
 	if write {
-		f.options.Note(string(e.Severity) + ": " + e.Name + ": " + e.Facts)
+		severity := record.SeverityWarning // as in the log of an agent: the collector itself has no error
+		if e.Severity == record.SeverityInfo {
+			severity = record.SeverityInfo
+		}
+		f.options.Note(string(severity) + ": " + e.Name + ": " + e.Facts)
 	}
 }
 
 func (f *Finder) save() {
 	if err := f.file.Save(); err != nil {
-		f.options.Note(fmt.Sprintf("the next collector will not know what is going on: %v", err))
+		f.options.Note(fmt.Sprintf("warning: the next collector will not know what is going on: %v", err))
 	}
 }
 

@@ -119,7 +119,7 @@ func TestLoss(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if text := strings.Join(s.notes, "\n"); strings.Count(text, "\n") != 0 ||
-		!strings.HasPrefix(text, "error: loss_began: packets are lost after r2 west0 > noded") {
+		!strings.HasPrefix(text, "warning: loss_began: packets are lost after r2 west0 > noded") {
 		t.Errorf("%q", text)
 	}
 	g := &metrics.Gatherer{}
@@ -263,7 +263,7 @@ func TestLines(t *testing.T) {
 		t.Errorf("%d lines", len(s.notes))
 	}
 	s.tell(&record.Event{Name: record.EventPathsMoved, Subject: "next"}, s.now.Add(time.Minute))
-	if text := s.notes[eventlog.MostLines]; !strings.HasPrefix(text, "40 more events") {
+	if text := s.notes[eventlog.MostLines]; !strings.HasPrefix(text, "warning: 40 more events") {
 		t.Error(text)
 	}
 	s = newScene(t, filepath.Join(t.TempDir(), "events.jsonl"), 0)

@@ -21,8 +21,16 @@ type Health struct {
 	Began    instant.Time      `json:"began"`
 	Now      instant.Time      `json:"now"`
 
-	Exporters []Exporter    `json:"exporters"`
-	Lost      []LostRecords `json:"lost"`
+	Exporters []Exporter      `json:"exporters"`
+	Lost      []LostRecords   `json:"lost"`
+	Buffers   []ReceiveBuffer `json:"receive_buffers"`
+}
+
+// ReceiveBuffer is what the sockets of an endpoint over UDP have.
+type ReceiveBuffer struct {
+	Endpoint string `json:"endpoint"`
+	Sockets  int    `json:"sockets"`
+	Bytes    int    `json:"bytes"`
 }
 
 // StoreHealth is the state of the store.
@@ -51,7 +59,8 @@ func (q *Queries) HealthFor(ctx context.Context) *Health {
 	}
 	short := &Health{
 		OK: h.OK, Warnings: []string{}, Sink: map[string]uint64{}, Counts: map[string]uint64{}, Exporters: []Exporter{}, Lost: []LostRecords{},
-		Store: StoreHealth{First: h.Store.First, Age: h.Store.Age, Aside: h.Store.Aside}, Began: h.Began, Now: h.Now,
+		Buffers: []ReceiveBuffer{},
+		Store:   StoreHealth{First: h.Store.First, Age: h.Store.Age, Aside: h.Store.Aside}, Began: h.Began, Now: h.Now,
 	}
 	if !h.OK || len(h.Warnings) > 0 {
 		short.Warnings = append(short.Warnings, "records are missing, or nothing is written; ask the operator of the collector")
@@ -61,7 +70,10 @@ func (q *Queries) HealthFor(ctx context.Context) *Health {
 
 // Health answers.
 func (q *Queries) Health() *Health {
-	h := &Health{Warnings: []string{}, Sink: map[string]uint64{}, Counts: map[string]uint64{}, Exporters: []Exporter{}, Lost: []LostRecords{}}
+	h := &Health{
+		Warnings: []string{}, Sink: map[string]uint64{}, Counts: map[string]uint64{}, Exporters: []Exporter{}, Lost: []LostRecords{},
+		Buffers: []ReceiveBuffer{},
+	}
 	now := time.Now()
 	h.Now = instant.Of(now)
 	h.Store.Directory, h.Store.Fault = q.Store.Directory(), q.Store.Fault()
@@ -100,6 +112,9 @@ func (q *Queries) Health() *Health {
 		h.Began = instant.Of(live.Began)
 		h.exporters(live.Exporters, live.Ignored, now)
 		h.losses(&live)
+		for _, b := range live.Buffers {
+			h.Buffers = append(h.Buffers, ReceiveBuffer{b.Endpoint.String(), b.Sockets, b.Octets})
+		}
 		if s.Missed() > 0 {
 			h.Warnings = append(h.Warnings, "records were lost before they were written; see records")
 		}

@@ -47,6 +47,7 @@ type Live struct {
 	Outputs   []Output   // all, that one too
 	Exporters []collect.Exporter
 	Ignored   uint64 // messages of exporters that are not listed
+	Buffers   []collect.Buffer
 	Began     time.Time
 }
 
@@ -119,7 +120,7 @@ func (a *Answer) add(other *Answer) {
 	}
 }
 
-// Gap is a time without data because a file cannot be read.
+// Gap is a time of which something is missing: a file cannot be read, or records were not written.
 type Gap struct {
 	From   instant.Time `json:"from"`
 	Until  instant.Time `json:"until"`
@@ -179,7 +180,7 @@ func (q *Queries) ask(ctx context.Context, in Range, answer *Answer, do func(con
 		answer.Files = len(r.Files)
 		for _, g := range r.Gaps {
 			if Confined(ctx) {
-				g.Reason = "a file cannot be read" // where it is concerns others
+				g.Reason = "something is missing" // where it is concerns others
 			}
 			answer.Gaps = append(answer.Gaps, Gap{instant.Of(g.From), instant.Of(g.Until), g.Reason})
 		}

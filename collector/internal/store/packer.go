@@ -125,17 +125,17 @@ func (s *Store) packFailed(name string, err error) {
 	}
 	p.failed[name] = time.Now().Add(packAgain)
 	p.state.Failed++
-	if text := firstLine(err); text != p.state.Fault {
-		p.state.Fault = text
-		s.options.Note("files are not packed, and take more of the disk: " + text)
+	before := p.state.Fault
+	if p.state.Fault = firstLine(err); before == "" { // once, although the number of octets changes
+		s.options.Note("warning: files are not packed, and take more of the disk: " + p.state.Fault)
 	}
 }
 
 // pack writes the packed file of a file, and puts it in its place.
 func (s *Store) pack(ctx context.Context, e Entry) error {
 	if free, err := s.options.Free(); err == nil && free < s.options.Reserve+uint64(e.Bytes) {
-		return fmt.Errorf("the disk has %d bytes left, and %s needs up to %d more than the %d that stay free; make room, or set store.size",
-			free, e.Name+suffix, e.Bytes, s.options.Reserve)
+		return fmt.Errorf("the disk has %s free, and %s needs up to %s more than the %s that stay free; make room, or set store.free to less",
+			megabytes(free), e.Name+suffix, megabytes(uint64(e.Bytes)), megabytes(s.options.Reserve))
 	}
 	part := s.path(e.Name) + partSuffix
 	defer func() { _ = removeParts(s.options.Directory) }()

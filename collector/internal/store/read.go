@@ -82,6 +82,7 @@ func (s *Store) Read(ctx context.Context, from, until time.Time, do func(*Readin
 	}
 	r := &Reading{DB: s.db}
 	closed, opened := s.selected(r, from, until)
+	r.Gaps = append(r.Gaps, s.missed(from, until)...)
 	for _, f := range opened {
 		f.using.RLock() // it is not closed while it is read
 		defer f.using.RUnlock()
@@ -159,11 +160,12 @@ type published struct {
 	files   []Entry
 	handles map[string]*open
 	fault   string
+	missing []missing
 }
 
 // publish shows the present state. It is called after each change, under the lock of writing.
 func (s *Store) publish() {
-	p := &published{handles: s.handles(), fault: s.fault}
+	p := &published{handles: s.handles(), fault: s.fault, missing: slices.Clone(s.catalog.Missing)}
 	for _, e := range s.catalog.Files {
 		p.files = append(p.files, *e)
 	}

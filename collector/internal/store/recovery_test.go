@@ -199,7 +199,7 @@ func TestRetention(t *testing.T) {
 	}
 	free = 1
 	err := s.Write(t.Context(), some(10, c.now()))
-	if err == nil || !strings.Contains(err.Error(), "the disk has 1 bytes left") || len(s.Files()) != 1 || s.Fault() == "" {
+	if err == nil || !strings.Contains(err.Error(), "are to stay free (store.free)") || len(s.Files()) != 1 || s.Fault() == "" {
 		t.Errorf("%v, %d files", err, len(s.Files()))
 	}
 	if got := ask(t, s, countPackets); got != 100 {

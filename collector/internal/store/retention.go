@@ -15,6 +15,7 @@ import (
 // bytes than they may. A clock that is set back removes nothing.
 func (s *Store) retain() {
 	oldest := s.now().Add(-s.options.Age)
+	s.catalog.forgetMissing(oldest)
 	for _, e := range slices.Clone(s.catalog.Files) {
 		if e.State == Open || !s.over(e).Before(oldest) {
 			continue
@@ -22,7 +23,7 @@ func (s *Store) retain() {
 		s.remove(e, "it is older than "+s.options.Age.String())
 	}
 	for s.options.Bytes > 0 && s.bytes() > s.options.Bytes {
-		if !s.removeOldest(fmt.Sprintf("the store may have %d bytes", s.options.Bytes)) {
+		if !s.removeOldest(fmt.Sprintf("the files of the store may have %s (store.size)", megabytes(uint64(s.options.Bytes)))) {
 			return
 		}
 	}
@@ -50,11 +51,17 @@ func (s *Store) room() error {
 		if err != nil || free >= s.options.Reserve {
 			return nil // what cannot be known does not hinder
 		}
-		if !s.removeOldest(fmt.Sprintf("the disk has %d bytes left", free)) {
-			return fmt.Errorf("the disk has %d bytes left, of which %d stay free; make room, or set store.size", free, s.options.Reserve)
+		why := fmt.Sprintf("the disk has %s free, and %s are to stay free (store.free)", megabytes(free), megabytes(s.options.Reserve))
+		if !s.removeOldest(why) {
+			return fmt.Errorf( // without a number that changes, so that it is one state
+				"the disk has less free than the %s that are to stay free (store.free), and there is no file to remove; "+
+					"make room on the disk, or set store.free to less", megabytes(s.options.Reserve))
 		}
 	}
 }
+
+// megabytes is a number of octets for people.
+func megabytes(octets uint64) string { return fmt.Sprintf("%d MB", octets/1e6) }
 
 // removeOldest removes the oldest file that is not written.
 func (s *Store) removeOldest(why string) bool {
@@ -74,7 +81,7 @@ func (s *Store) remove(e *Entry, why string) bool {
 	}
 	for _, end := range []string{"", ".wal"} {
 		if err := os.Remove(path + end); err != nil && !errors.Is(err, os.ErrNotExist) {
-			s.options.Note(fmt.Sprintf("%s is not removed: %v", path, err))
+			s.options.Note(fmt.Sprintf("warning: %s is not removed: %v", path, err))
 			return false
 		}
 	}

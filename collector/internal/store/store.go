@@ -36,6 +36,7 @@ type Options struct {
 	Quiet     uint64        // a file with at most so many packets and records goes on after its hour: 200,000
 	Unpacked  bool          // files stay as they were written, until Pack is called
 	Note      func(text string)
+	Missed    func() uint64 // records that were lost before they were written, since the start: none
 
 	Now  func() time.Time
 	Free func() (uint64, error) // bytes of the disk
@@ -56,6 +57,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Note == nil {
 		o.Note = func(string) {}
+	}
+	if o.Missed == nil {
+		o.Missed = func() uint64 { return 0 }
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -85,6 +89,7 @@ type Store struct {
 	file    *open // nil: none could be opened
 	closing []*open
 	fault   string // why nothing is written; "": it is
+	misses  misses
 
 	published atomic.Pointer[published]
 
@@ -158,6 +163,8 @@ func (s *Store) begin(ctx context.Context) (err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	defer s.publish()
+	s.misses.looked = s.now()
+	s.catalog.endMissing(s.now())
 	s.settleFiles(ctx)
 	s.retain()
 	if err := s.ensureFile(ctx); err != nil {
@@ -264,7 +271,7 @@ func (s *Store) unreadable(e *Entry, err error) {
 		}
 	}
 	if !damaged(err) {
-		s.options.Note(fmt.Sprintf("%s cannot be read: %s", s.path(e.Name), e.Reason))
+		s.options.Note(fmt.Sprintf("error: %s cannot be read: %s", s.path(e.Name), e.Reason))
 		return
 	}
 	aside := filepath.Join(s.options.Directory, asideName)
@@ -275,11 +282,11 @@ func (s *Store) unreadable(e *Entry, err error) {
 		}
 	}
 	if fault != nil {
-		s.options.Note(fmt.Sprintf("%s is damaged (%s), and cannot be moved away: %v", s.path(e.Name), e.Reason, fault))
+		s.options.Note(fmt.Sprintf("error: %s is damaged (%s), and cannot be moved away: %v", s.path(e.Name), e.Reason, fault))
 		return
 	}
 	e.State = SetAside
-	s.options.Note(fmt.Sprintf("%s is damaged and was moved to %s: %s; what it had is missing", e.Name+suffix, aside, e.Reason))
+	s.options.Note(fmt.Sprintf("error: %s is damaged and was moved to %s: %s; what it had is missing", e.Name+suffix, aside, e.Reason))
 }
 
 // damaged reports whether an error says that a file's contents are wrong, which no later attempt cures.
@@ -340,7 +347,7 @@ func (s *Store) retire(f *open) {
 		s.closing = slices.DeleteFunc(s.closing, func(g *open) bool { return g == f })
 		s.closed(f.entry, err)
 		if err := s.catalog.write(s.options.Directory); err != nil {
-			s.options.Note("the catalog is not written: " + err.Error())
+			s.options.Note("error: the catalog is not written: " + err.Error())
 		}
 	})
 }
@@ -348,7 +355,7 @@ func (s *Store) retire(f *open) {
 // closed notes that a file was closed.
 func (s *Store) closed(e *Entry, err error) {
 	if err != nil {
-		s.options.Note(fmt.Sprintf("close %s: %s; it is tried again", s.path(e.Name), firstLine(err)))
+		s.options.Note(fmt.Sprintf("warning: close %s: %s; it is tried again", s.path(e.Name), firstLine(err)))
 		return
 	}
 	e.State, e.Closed, e.Reason = Closed, s.now().UTC(), ""
@@ -371,6 +378,10 @@ func (s *Store) Close() error {
 		errs = append(errs, s.file.close(context.Background(), false))
 		s.updateSize(s.file.entry)
 		s.file = nil
+	}
+	if s.catalog != nil {
+		s.lookForMissed(s.now()) // the sink has counted what it could not write at the end
+		s.written()
 	}
 	if s.db != nil {
 		errs = append(errs, s.db.Close())
@@ -405,10 +416,10 @@ func (s *Store) Directory() string { return s.options.Directory }
 // Free is how many bytes the disk has left.
 func (s *Store) Free() (uint64, error) { return s.options.Free() }
 
-// refuse notes why nothing is written, and says so once.
+// refuse notes why nothing is written. The sink that wanted to write says so.
 func (s *Store) refuse(err error) {
-	if text := firstLine(err); text != s.fault {
-		s.fault = text
-		s.options.Note("nothing is written into the store: " + text)
+	began := s.fault == ""
+	if s.fault = firstLine(err); began {
+		s.beginMissing(s.now())
 	}
 }

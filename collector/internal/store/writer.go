@@ -89,7 +89,7 @@ func (s *Store) write(ctx context.Context, batch []record.Record) error {
 		s.refuse(err)
 		return err
 	}
-	s.fault = ""
+	s.written()
 	return nil
 }
 
@@ -160,13 +160,14 @@ func (s *Store) Tend(ctx context.Context) {
 	defer s.writing.Unlock()
 	defer s.publish()
 	now := s.now()
+	s.lookForMissed(now)
 	if s.file == nil {
 		return
 	}
 	due := s.file.due(now)
 	if due {
 		if err := s.file.rollUp(ctx); err != nil && ctx.Err() == nil {
-			s.options.Note("rollups are not made: " + firstLine(err))
+			s.options.Note("error: rollups are not made: " + firstLine(err))
 		}
 	}
 	if s.ended(now) {
@@ -186,7 +187,7 @@ func (s *Store) Tend(ctx context.Context) {
 	}
 	s.retain()
 	if err := s.catalog.write(s.options.Directory); err != nil {
-		s.options.Note("the catalog is not written: " + err.Error())
+		s.options.Note("error: the catalog is not written: " + err.Error())
 	}
 }
 

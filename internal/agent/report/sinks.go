@@ -268,12 +268,20 @@ func (x *Sinks) Collect(g *metrics.Gatherer) {
 	}
 }
 
+// waiting says how many records wait.
+func waiting(n uint64) string {
+	if n == 1 {
+		return "1 record waits"
+	}
+	return fmt.Sprintf("%d records wait", n)
+}
+
 func (x *Sinks) Warnings(*service.State) (ws []health.Warning) {
 	stats := x.stats()
 	for _, s := range stats {
 		if s.Network && s.Error != "" {
 			ws = append(ws, health.New(health.CollectorAway, "",
-				fmt.Sprintf("%s cannot be reached, and %d records wait for it: %s", s.name, s.Waiting(), s.Error),
+				fmt.Sprintf("%s cannot be reached, and %s for it: %s", s.name, waiting(s.Waiting()), s.Error),
 				s.Cure+"; the agent keeps trying"))
 		}
 	}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/instant"
+)
+
+// gapsOf are the gaps of all times.
+func gapsOf(t *testing.T, s *Store) (list []Gap) {
+	t.Helper()
+	if err := s.Read(t.Context(), start.Add(-time.Hour), start.Add(24*time.Hour), func(r *Reading) error {
+		list = r.Gaps
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// filling is a store whose disk is full at times, and whose sink loses records.
+type filling struct {
+	*Store
+	t            *testing.T
+	clock        *clock
+	missed, free atomic.Uint64
+	options      Options
+	said         *notes
+}
+
+func newFilling(t *testing.T) *filling {
+	t.Helper()
+	f := &filling{t: t, clock: &clock{at: start}}
+	f.options = Options{
+		Directory: t.TempDir(), Now: f.clock.now, Missed: f.missed.Load, Reserve: 500e6,
+		Free: func() (uint64, error) { return f.free.Load(), nil },
+	}
+	f.free.Store(10 << 30)
+	f.Store, f.said = opened(t, f.options)
+	put(t, f.Store, some(10, start))
+	return f
+}
+
+// fail writes when the disk has so much free.
+func (f *filling) fail(at time.Duration, octets uint64) {
+	f.t.Helper()
+	f.clock.set(start.Add(at))
+	f.free.Store(octets)
+	if err := f.Write(f.t.Context(), some(1, f.clock.now())); err == nil {
+		f.t.Fatal("it is written")
+	}
+}
+
+func (f *filling) succeed(at time.Duration) {
+	f.t.Helper()
+	f.clock.set(start.Add(at))
+	f.free.Store(10 << 30)
+	put(f.t, f.Store, some(1, f.clock.now()))
+}
+
+// tend lets the store look, after the sink has lost some records.
+func (f *filling) tend(at time.Duration, lost uint64) {
+	f.missed.Add(lost)
+	f.clock.set(start.Add(at))
+	f.Tend(f.t.Context())
+}
+
+// expect compares the gaps with texts: from, until, and how the reason begins.
+func (f *filling) expect(what string, want ...string) {
+	f.t.Helper()
+	gaps := gapsOf(f.t, f.Store)
+	for i, g := range gaps {
+		got := g.From.Sub(start).String() + " " + g.Until.Sub(start).String() + " " + g.Reason
+		if len(gaps) == len(want) && !strings.HasPrefix(got, want[i]) {
+			f.t.Errorf("%s: %s, want %q", what, got, want[i])
+		}
+	}
+	if len(gaps) != len(want) {
+		f.t.Errorf("%s: %+v, want %q", what, gaps, want)
+	}
+}
+
+// While nothing is written, answers say so; afterwards they name the time if records were lost, and no other one.
+func TestMissing(t *testing.T) {
+	f := newFilling(t)
+	f.fail(time.Minute, 41910272)
+	first := f.Fault()
+	f.fail(90*time.Second, 41900000)
+	f.expect("a full disk", "50s 1m30s nothing is written: the disk has less free than the 500 MB that are to stay free (store.free)")
+	if f.Fault() != first || strings.Contains(f.said.String(), "nothing is written") {
+		t.Errorf("%q, before %q; the sink says it\n%s", f.Fault(), first, f.said)
+	}
+	f.succeed(2 * time.Minute)
+	f.expect("nothing was lost")
+	f.fail(10*time.Minute, 1)
+	f.tend(11*time.Minute, 5)
+	f.succeed(12 * time.Minute)
+	lost := "9m50s 12m0s nothing was written: the disk has less free than the 500 MB that are to stay free (store.free), " +
+		"and there is no file to remove (5 records)"
+	f.expect("five were lost", lost)
+	f.tend(20*time.Minute, 0)
+	f.tend(20*time.Minute+time.Second, 3)
+	f.tend(20*time.Minute+2*time.Second, 4)
+	f.expect("no room", lost, "19m50s 20m2s records came faster than they are written (7 records)")
+}
+
+// What is missing is known after the store was closed, and after the process was killed, as long as records are kept.
+func TestMissingIsKept(t *testing.T) {
+	f := newFilling(t)
+	f.fail(10*time.Minute, 1)
+	f.missed.Add(5)
+	f.succeed(12 * time.Minute)
+	f.fail(30*time.Minute, 1)
+	catalog := filepath.Join(f.options.Directory, catalogName)
+	killed, err := os.ReadFile(catalog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.missed.Add(9) // by the sink, at its end
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f.again(31 * time.Minute)
+	lost := "9m50s 12m0s nothing was written"
+	f.expect("after a restart", lost, "29m50s 30m0s nothing was written: the disk has less free than the 500 MB that are to stay free "+
+		"(store.free), and there is no file to remove (9 records)")
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(catalog, killed, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	f.again(31 * time.Minute)
+	f.expect("after it was killed", lost, "29m50s 31m0s nothing was written: the disk")
+	f.clock.set(start.Add(32 * time.Minute))
+	f.writing.Lock()
+	f.Store.options.Age = 10 * time.Minute
+	f.retain()
+	f.publish()
+	f.writing.Unlock()
+	f.expect("what is too old", "29m50s")
+}
+
+// again opens the store with room on the disk.
+func (f *filling) again(at time.Duration) {
+	f.t.Helper()
+	f.clock.set(start.Add(at))
+	f.free.Store(10 << 30)
+	f.missed.Store(0)
+	f.Store, f.said = opened(f.t, f.options)
+}
+
+// The times that are kept are bounded: the oldest become one.
+func TestMissingIsBounded(t *testing.T) {
+	t.Parallel()
+	var c catalog
+	for i := range 3 * mostMissing {
+		at := start.Add(time.Duration(i) * time.Hour)
+		c.addMissing(missing{From: instant.Of(at), Until: instant.Of(at.Add(time.Minute)), Records: 1})
+	}
+	sum := uint64(0)
+	for _, m := range c.Missing {
+		sum += m.Records
+	}
+	if len(c.Missing) != mostMissing || !c.Missing[0].From.Equal(start) || sum != 3*mostMissing {
+		t.Errorf("%d times from %v with %d records", len(c.Missing), c.Missing[0].From, sum)
+	}
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package collectorapi
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/problem"
+)
+
+// unreached is the error of a question that got no answer, with the cure that it needs.
+func (c *Client) unreached(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		err = of.Err // without the address, which the text has
+	}
+	var signer x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var untrusted *tls.CertificateVerificationError
+	cause := err
+	if text := problem.OneLine(err.Error()); text != err.Error() { // a certificate may have any characters as a name
+		cause = errors.New(text)
+	}
+	switch {
+	case c.shown.Load(): // it ended the connection: it wants a certificate of who asks
+		return fmt.Errorf("%s answers, and %w: %w", c.at(), ErrUnknown, cause)
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return fmt.Errorf("%s answers without TLS; write http:// in %s", c.at(), c.of.Words.Address)
+	case errors.As(err, &signer):
+		return fmt.Errorf("%s shows a certificate that is not trusted: %w; name the authority that signed it with %s", c.at(), cause,
+			c.of.Words.CA)
+	case errors.As(err, &name):
+		return fmt.Errorf("%s shows a certificate of another name: %w; ask by a name that it has, with %s", c.at(), cause, c.of.Words.Address)
+	case errors.As(err, &untrusted):
+		return fmt.Errorf("%s shows a certificate that is not trusted: %w; renew it, or name the authority that signed it with %s", c.at(),
+			cause, c.of.Words.CA)
+	}
+	return fmt.Errorf(
+		"%w at %s: %w; start one with '%s', or name its address with %s",
+		ErrAbsent,
+		c.at(),
+		cause,
+		commandline.ToStart("waymark-collector", "waymark-collector run"),
+		c.of.Words.Address,
+	)
+}
+
+// unknown is the error when a collector does not let in who asks.
+func (c *Client) unknown() error {
+	if c.of.User == "" {
+		return fmt.Errorf("%s answers, and %w; give %s and %s", c.at(), ErrUnknown, c.of.Words.User, c.of.Words.PasswordFile)
+	}
+	return fmt.Errorf("%s answers, and %w: there is no user %q, or the password is another one; look at %s and %s", c.at(), ErrUnknown,
+		c.of.User, c.of.Words.User, c.of.Words.PasswordFile)
+}
