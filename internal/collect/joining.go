@@ -44,7 +44,7 @@ func newJoining(config *Config, decoder *ipfix.Decoder, out *output) (*joining, 
 	j := &joining{
 		config: config, sessions: decoder, output: out,
 		traces: newTraces(), names: newNames(), verdicts: newVerdicts(config.Join.Wait), readings: map[*ipfix.Template]*record.Reading{},
-		lag: newLag(config.Join),
+		lag: newLag(config.Join, time.Now()),
 	}
 	j.shards = newShards(config.Shards, config.Join)
 	var err error
@@ -118,7 +118,7 @@ func (c *joining) emit(r record.Record) { c.results = append(c.results, r) }
 
 func (c *joining) flush(now time.Time) {
 	c.change(func() {
-		c.shards.behind = c.lag.lasts(c.verdicts.base, now)
+		c.shards.behind = c.lag.lasts(now)
 		c.shards.addTask(advanceTime, now, len(c.results))
 		c.blocks.assembler.Advance(now.UnixNano())
 		c.expireTraces(now, traceWait)

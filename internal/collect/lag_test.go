@@ -13,8 +13,8 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// lagging is a collector whose packets wait for half a second, and for a minute while an exporter is behind,
-// with three exporters; its time is what the test says.
+// lagging is a collector whose packets wait for half a second, and in its first minute for that minute while exporters
+// are behind, with three exporters; its time is what the test says.
 type lagging struct {
 	*Collector
 	t         *testing.T
@@ -23,15 +23,17 @@ type lagging struct {
 	sessions  [3]*ipfix.Session
 }
 
-func newLagging(t *testing.T, hold time.Duration) *lagging {
+func newLagging(t *testing.T) *lagging {
+	t.Helper()
 	out := &memory{}
 	c, err := New(Config{
-		Shards: 2, Enterprise: enterprise, Sinks: []sink.Sink{out}, Join: join.Config{Wait: 500 * time.Millisecond, Hold: hold},
+		Shards: 2, Enterprise: enterprise, Sinks: []sink.Sink{out}, Join: join.Config{Wait: 500 * time.Millisecond, Hold: time.Minute},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &lagging{Collector: c, t: t, out: out}
+	l.lag = newLag(l.config.Join, start)
 	for i := range l.sessions {
 		l.exporters[i], l.sessions[i] = newExporter(t, ipfix.UDP, uint32(i+1)), session(t, c, uint16(i+1))
 	}
@@ -45,11 +47,6 @@ func (l *lagging) sends(node int, at, exported time.Duration, scope int, list ..
 	a.at = start.Add(at)
 	l.arrivals <- a
 	l.join(<-l.arrivals, l.arrivals)
-}
-
-// reports lets a node say that it reported everything until a time.
-func (l *lagging) reports(node int, at time.Duration) {
-	l.sends(node, at, at, 2, reporting(uint64(node+1), start.Add(-time.Hour), start.Add(at)))
 }
 
 // card sends a node's postcard of a packet that passed at a time.
@@ -70,73 +67,10 @@ func (l *lagging) paths(at time.Duration) (nodes []int) {
 	return nodes
 }
 
-// A node that reported is silent for ten seconds: packets wait for its postcards. One that is silent for
-// longer than that is gone.
-func TestHoldForSilentExporter(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		hold time.Duration
-		want int // paths of two nodes, before the third reports
-	}{{"held", time.Minute, 0}, {"not held", 0, 1}} {
-		t.Run(tt.name, func(t *testing.T) {
-			l := newLagging(t, tt.hold)
-			l.lag.began = start.Add(-time.Hour)
-			for node := range 3 {
-				l.reports(node, 0)
-			}
-			l.paths(0)
-			for at := time.Second; at <= 10*time.Second; at += 200 * time.Millisecond {
-				l.reports(0, at)
-				l.reports(1, at)
-				if at == 2*time.Second {
-					l.card(0, 7, at, at)
-					l.card(1, 7, at, at)
-				}
-				l.paths(at)
-			}
-			if got := l.paths(10 * time.Second); len(got) != tt.want {
-				t.Fatalf("paths of %v nodes were given out while the third was silent, want %d", got, tt.want)
-			}
-			l.card(2, 7, 2*time.Second, 10*time.Second)
-			l.reports(2, 10*time.Second)
-			got := l.paths(10*time.Second + 100*time.Millisecond)
-			if tt.hold > 0 && (len(got) != 1 || got[0] != 3) {
-				t.Fatalf("paths of %v nodes, want one of 3", got)
-			}
-			if tt.hold == 0 {
-				return
-			}
-			// All report: a packet that only two report waits as ever.
-			l.card(0, 8, 11*time.Second, 11*time.Second)
-			for at := 11 * time.Second; at <= 12*time.Second; at += 100 * time.Millisecond {
-				for node := range 3 {
-					l.reports(node, at)
-				}
-				got = l.paths(at)
-			}
-			if len(got) != 2 || got[1] != 1 {
-				t.Errorf("paths of %v nodes, want a second one of 1", got)
-			}
-			// The third is silent again, and does not come back.
-			l.card(0, 9, 12500*time.Millisecond, 12500*time.Millisecond)
-			for at := 12500 * time.Millisecond; at <= 80*time.Second; at += 250 * time.Millisecond {
-				l.reports(0, at)
-				l.reports(1, at)
-				if got = l.paths(at); len(got) == 3 && at < 60*time.Second {
-					t.Fatalf("given out after %v", at)
-				}
-			}
-			if len(got) != 3 {
-				t.Errorf("paths of %v nodes, want three", got)
-			}
-		})
-	}
-}
-
 // After an outage, exporters come back one after the other, with postcards that had waited: packets wait for
 // the last one, also at a collector that does not know it.
 func TestHoldAfterOutage(t *testing.T) {
-	l := newLagging(t, time.Minute)
+	l := newLagging(t)
 	for sequence := range uint64(20) {
 		l.card(0, sequence, -10*time.Second+time.Duration(sequence)*500*time.Millisecond, 0)
 	}
@@ -158,5 +92,27 @@ func TestHoldAfterOutage(t *testing.T) {
 	}
 	if len(got) != 20 {
 		t.Errorf("%d paths, want 20", len(got))
+	}
+}
+
+// Postcards that had waited change nothing later, nor do they before they are there.
+func TestHoldEnds(t *testing.T) {
+	l := newLagging(t)
+	l.card(0, 1, 0, 0) // in time
+	if got := l.paths(600 * time.Millisecond); len(got) != 1 {
+		t.Fatalf("paths of %v nodes, want the first one", got)
+	}
+	l.card(0, 2, -10*time.Second, time.Second)
+	l.paths(1100 * time.Millisecond) // which it is ten times a second
+	l.card(0, 3, 30*time.Second, 30*time.Second)
+	if got := l.paths(59 * time.Second); len(got) != 1 {
+		t.Fatalf("paths of %v nodes in the first minute, want one", got)
+	}
+	if got := l.paths(60 * time.Second); len(got) != 3 {
+		t.Fatalf("paths of %v nodes after it, want three", got)
+	}
+	l.card(0, 4, 90*time.Second, 2*time.Minute)
+	if got := l.paths(2*time.Minute + 600*time.Millisecond); len(got) != 4 {
+		t.Fatalf("paths of %v nodes, want four", got)
 	}
 }

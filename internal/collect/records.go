@@ -153,7 +153,7 @@ func (c *checking) noteOutOfRange(v ipfix.Value) {
 // postcard joins a postcard, or writes it unjoined.
 func (c *joining) postcard(from origin, p *record.Postcard, now time.Time) {
 	from.state.observed(p.Time.Time, now)
-	c.lag.observed(p.Time.Time, from.at, now)
+	c.lag.observed(p.Time.Time, from.at)
 	joinable := p.FlowID.Valid && p.Sequence.Valid && p.Role != 0
 	if !joinable {
 		c.stats.Unjoinable++

@@ -84,8 +84,8 @@ var fileTexts = yamlfile.KeyTexts{
 	"tls.client-ca":              "File of the authorities that sign exporters' certificates.",
 	"tls.client-ca, absent":      "exporters need no certificate",
 	"join.wait":                  "Time to wait for the postcards of a packet, and for what other nodes counted in a block.",
-	"join.hold": "How long a packet waits instead while an exporter is behind: it was heard within this time and is silent now, or sent " +
-		"postcards that had waited for longer than join.wait, as after an outage. Not more than join.wait: no longer.",
+	"join.hold": "In this time after its start, a collector that gets postcards which had waited, as after an outage, lets packets wait " +
+		"for those of other exporters until the time is over. Not more than join.wait: no longer.",
 	"join.postcards": "Postcards that wait or are remembered, of about 1 kB each; beyond it, the oldest packets are " +
 		"given out as they are.",
 	"store.directory":    "Directory of the files. It is made if its parent is there.",

@@ -165,8 +165,12 @@ func (j *Joiner) Flush() {
 // with emitted ones.
 func (j *Joiner) bound() {
 	for j.kept > j.keep {
-		if j.given.first == nil {
-			j.emitPath(j.pending.first, record.PathEvicted)
+		if p := j.pending.first; j.given.first == nil {
+			reason := record.PathEvicted
+			if j.now.Sub(p.since) >= j.wait { // it waited longer only because exporters are behind
+				reason = p.reason()
+			}
+			j.emitPath(p, reason)
 		}
 		j.forget(j.given.first)
 	}

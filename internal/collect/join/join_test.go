@@ -162,3 +162,32 @@ func TestPaths(t *testing.T) {
 		})
 	}
 }
+
+// While exporters are behind, packets wait for the hold; the limit of postcards then gives out those whose wait is over
+// as at its end, and not as evicted.
+func TestHold(t *testing.T) {
+	var got []string
+	j := New(Config{Wait: time.Second, Hold: time.Minute, Keep: 2}, func(p *Path) { got = append(got, describePath(p)) })
+	j.SetBehind(true)
+	j.Add(athos, start)
+	j.Expire(start.Add(59 * time.Second))
+	if len(got) > 0 {
+		t.Fatalf("%q were given out in the hold", got)
+	}
+	j.Add(numbered(athos, 1), start.Add(59*time.Second))
+	j.Add(numbered(athos, 2), start.Add(59*time.Second))
+	j.Add(numbered(athos, 3), start.Add(59*time.Second))
+	want := []string{"1 not_seen_further after 1", "1 evicted"}
+	for i, path := range got {
+		if i >= len(want) || !strings.HasPrefix(path, want[i]) {
+			t.Fatalf("%q, want %q", got, want)
+		}
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%q, want %q", got, want)
+	}
+	j.SetBehind(false)
+	if j.Expire(start.Add(60 * time.Second)); len(got) != 4 {
+		t.Errorf("%q after the hold", got)
+	}
+}

@@ -361,22 +361,6 @@ func (b *Base) last(exporter join.Exporter, ns ioam.NamespaceID) (last Report, o
 	return last, ok
 }
 
-// Silent reports whether an exporter that says what it reported was last heard in a time.
-func (b *Base) Silent(from, until time.Time) bool {
-	for _, feeds := range b.exporters {
-		var last time.Time
-		for _, f := range feeds {
-			if len(f.namespaces) > 0 && f.lastHeard.After(last) {
-				last = f.lastHeard
-			}
-		}
-		if last.After(from) && last.Before(until) {
-			return true
-		}
-	}
-	return false
-}
-
 func minTime(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return a
