@@ -58,6 +58,15 @@ func ofTenants() (list []record.Record) {
 		}
 	}
 	for _, who := range tenants {
+		// A trace whose nodes have the ids of the other one's, and names of their own.
+		trace := carried(start, ioam.NamespaceID(who.namespace), false)
+		trace.Packet.Source, trace.Packet.Destination = storetest.Source(who.flow), storetest.Destination(who.flow)
+		for k := range trace.Nodes {
+			n := &trace.Nodes[k]
+			n.NodeID = record.NewField(ioam.NodeID(50+k), true)
+			n.NodeName, n.IngressName, n.EgressName = strings.Trim(who.marks[1], `"`), who.marks[4], who.marks[4]
+		}
+		list = append(list, trace)
 		for i := range 10 {
 			m := record.Measurement{
 				Time:   instant.Of(start),

@@ -17,12 +17,13 @@ type Node struct {
 	ID       *uint64 `json:"node_id,omitempty"`
 }
 
-// key is the same for the same node, which may have reported from several addresses.
+// key is the same for the same node, which may have reported from several addresses. In different namespaces, two nodes
+// may have the same id, and are one if they have the same name.
 func (n *Node) key() string {
 	if n.ID == nil {
 		return n.Exporter
 	}
-	return "/" + strconv.FormatUint(*n.ID, 10)
+	return "/" + strconv.FormatUint(*n.ID, 10) + "/" + n.Name
 }
 
 // Interface is an interface of a node.
@@ -37,7 +38,7 @@ const mostNames = 100_000
 // names are those that exporters sent.
 type names struct {
 	nodes      map[nodeKey]string
-	byID       map[uint64]string // of all exporters; "": they differ
+	byID       map[uint64]string // of all exporters, and of traces; "": they differ
 	interfaces map[interfaceKey]string
 }
 
@@ -98,12 +99,11 @@ func namesIn(ctx context.Context, r *store.Reading) (*names, error) {
 
 func (n *names) node(exporter string, id uint64) Node {
 	node := Node{Name: n.nodes[nodeKey{exporter, id}], Exporter: exporter}
-	if id == store.NoNode {
-		return node
-	}
-	node.ID = &id
-	if node.Name == "" && exporter == "" { // of a trace, whose nodes may be known by their postcards
+	if exporter == "" { // of a trace: its nodes may be known by their postcards, and two namespaces may have one id
 		node.Name = n.byID[id]
+	}
+	if id != store.NoNode {
+		node.ID = &id
 	}
 	return node
 }

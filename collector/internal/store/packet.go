@@ -106,8 +106,7 @@ func (p *packet) ofTrace(r *record.Trace) {
 		case len(r.Nodes) - 1:
 			into.role = record.Decapsulating
 		}
-		into.name = d.NodeName
-		into.ingress.name, into.egress.name = d.IngressName, d.EgressName
+		into.name = d.NodeName // names of interfaces would need one: their ids are the node's own
 		into.identify(d, r.TraceType)
 		into.ingress.index, into.egress.index = into.ingress.id, into.egress.id
 		if d.Timestamp.Valid {
@@ -313,8 +312,8 @@ func digest(b []byte) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// appendTo appends what distinguishes a node: its id, by which a domain knows it (RFC 9197 §4.4.1),
-// and without one its exporter.
+// appendTo appends what distinguishes a node of a namespace: its id, which is unique together with the Namespace-ID
+// (RFC 9197 §4.3), and without one its exporter.
 func (n *node) appendTo(b []byte) []byte {
 	var exporter [16]byte
 	if n.id == NoNode {

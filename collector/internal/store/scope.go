@@ -117,7 +117,8 @@ func (s *Scope) where(f *File, name string) string {
 	case tableSegments:
 		return all([]string{s.namespaces(), "segment " + number("unnest(segments)", tablePaths)})
 	case tableNodes, tableInterfaces:
-		return "coalesce(exporter, '') IN (SELECT coalesce(e, '') FROM (SELECT unnest(exporter) AS e FROM " + s.of(f, tablePaths) + "))"
+		// Without an exporter, as from traces, it is not known whose node has the name.
+		return "exporter IN (SELECT e FROM (SELECT unnest(exporter) AS e FROM " + s.of(f, tablePaths) + "))"
 	case "segment_1m", "segment_1h":
 		return s.rollup("segment " + number("number", tableSegments))
 	case "path_1m", "path_1h":

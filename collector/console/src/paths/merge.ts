@@ -40,9 +40,9 @@ export interface Graph {
   slowEdge?: GraphEdge
 }
 
-/** What makes a node the same on several paths: its id, whoever reported, and without one its exporter. */
+/** What makes a node the same on several paths: its id and name, by any exporter; without an id, its exporter. */
 export const nodeKey = (h: Pick<Hop, 'exporter' | 'node_id' | 'node'>): string =>
-  h.node_id === undefined ? `${h.exporter ?? ''}|${h.node ?? ''}` : `#${h.node_id}`
+  `${h.node_id === undefined ? h.exporter ?? '' : `#${h.node_id}`}|${h.node ?? ''}`
 
 /** A percentile of few packets is the worst of them: it marks nothing as slow. */
 const enough = (d: Delays | undefined, most: number): d is Delays => d !== undefined && d.count >= Math.min(20, most)
