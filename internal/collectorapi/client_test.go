@@ -125,7 +125,8 @@ func TestCertificateIsWanted(t *testing.T) {
 	}
 }
 
-// Flags that are not given are those of the environment; an address that whoever asks knows is not replaced.
+// Flags that are not given are those of the environment; an address that the command knows is not replaced. Another
+// collector than the environment's, and another user, get nothing of its user and password.
 func TestEnvironment(t *testing.T) {
 	heard := make(chan string, 1)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -145,10 +146,13 @@ func TestEnvironment(t *testing.T) {
 		want        string // "": no collector is there
 	}{
 		"environment":       {s.URL, "", nil, "ann secret word"},
-		"flags":             {none, "", []string{"--collector", s.URL, "--user", "bob"}, "bob secret word"},
+		"flags":             {none, "", []string{"--collector", s.URL, "--user", "bob", "--password-file", file}, "bob secret word"},
 		"a flag, not there": {s.URL, "", []string{"--collector", none}, ""},
-		"known":             {none, s.URL, nil, "ann secret word"},
-		"known, and a flag": {none, none, []string{"--collector", s.URL}, "ann secret word"},
+		"another one":       {none, "", []string{"--collector", s.URL}, " "},
+		"the same":          {s.URL, "", []string{"--collector", s.URL}, "ann secret word"},
+		"known":             {none, s.URL, nil, " "},
+		"known, the same":   {s.URL, s.URL, nil, "ann secret word"},
+		"known, and a flag": {none, none, []string{"--collector", s.URL}, " "},
 	} {
 		t.Setenv("WAYMARK_COLLECTOR", c.address)
 		t.Setenv("WAYMARK_COLLECTOR_USER", "ann")
@@ -180,10 +184,30 @@ func TestEnvironment(t *testing.T) {
 			}
 		}
 	}
-	var usual Flags // is not taken for one that is not given
+}
+
+// Another user than the environment's has another password; the default address is not taken for one that is not given.
+func TestEnvironmentOfOthers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("secret word\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const address = "http://[::1]:1"
+	t.Setenv("WAYMARK_COLLECTOR", address)
+	t.Setenv("WAYMARK_COLLECTOR_USER", "ann")
+	t.Setenv("WAYMARK_COLLECTOR_PASSWORD_FILE", file)
+	var other Flags
+	cmd := &cobra.Command{}
+	other.Add(cmd)
+	if err := cmd.ParseFlags([]string{"--user", "bob"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Client(); err == nil || !strings.Contains(err.Error(), `user "bob" needs a password`) {
+		t.Errorf("another user than the environment's: %v", err)
+	}
+	var usual Flags
 	usual.Add(&cobra.Command{})
 	usual.At(UsualURL, nil)
-	t.Setenv("WAYMARK_COLLECTOR", s.URL)
 	if _, err := usual.Client(); err != nil || usual.Address != UsualURL {
 		t.Errorf("%s, %v", usual.Address, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 
@@ -28,7 +29,7 @@ func (c *Client) unreached(err error) error {
 		cause = errors.New(text)
 	}
 	switch {
-	case c.shown.Load(): // it ended the connection: it wants a certificate of who asks
+	case c.shown.Load() && isAlert(err): // it ended the connection: it wants a certificate of who asks
 		return fmt.Errorf("%s answers, and %w: %w", c.at(), ErrUnknown, cause)
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%s answers without TLS; write http:// in %s", c.at(), c.of.Words.Address)
@@ -49,6 +50,16 @@ func (c *Client) unreached(err error) error {
 		commandline.ToStart("waymark-collector", "waymark-collector run"),
 		c.of.Words.Address,
 	)
+}
+
+// isAlert reports whether the other end refused a connection by TLS, as one that wants a certificate does.
+func isAlert(err error) bool {
+	var alert tls.AlertError
+	if errors.As(err, &alert) {
+		return true
+	}
+	var of *net.OpError // crypto/tls has alerts that it receives in these
+	return errors.As(err, &of) && of.Op == "remote error"
 }
 
 // unknown is the error when a collector does not let in who asks.

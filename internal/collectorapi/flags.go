@@ -55,17 +55,26 @@ func (f *Flags) At(address string, certificate *x509.Certificate) {
 	}
 }
 
-// fromEnvironment completes flags that are not given.
+// fromEnvironment completes flags that are not given. User, password and authority are those of the environment's
+// collector: another one gets none of them.
 func (f *Flags) fromEnvironment() {
+	given := func(flag string) bool { return f.cmd != nil && f.cmd.Flags().Changed(flag) }
 	set := func(flag, variable string, to *string) {
-		if value := os.Getenv(variable); value != "" && (f.cmd == nil || !f.cmd.Flags().Changed(flag)) {
+		if value := os.Getenv(variable); value != "" && !given(flag) {
 			*to = value
 		}
 	}
-	if !f.fixed {
+	if f.fixed || given("collector") {
+		if f.Address != os.Getenv(variableAddress) {
+			return
+		}
+	} else {
 		set("collector", variableAddress, &f.Address)
 	}
 	set("ca", variableCA, &f.CA)
+	if given("user") { // whose password is another one
+		return
+	}
 	set("user", variableUser, &f.User)
 	set("password-file", variablePassword, &f.PasswordFile)
 }
@@ -85,7 +94,8 @@ func (f *Flags) Client() (*Client, error) {
 	}
 	if f.User != "" {
 		if f.PasswordFile == "" {
-			return nil, commandline.Usagef("--user needs --password-file")
+			return nil, commandline.Usagef("user %q needs a password: --password-file, or with the user of $%s also $%s",
+				f.User, variableUser, variablePassword)
 		}
 		text, err := inputfile.Read(f.PasswordFile, mostFile)
 		if err != nil {
