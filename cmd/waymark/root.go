@@ -63,8 +63,8 @@ results are JSON, and an error is the last object on standard output:
 or a request, "faults" has file, line, column, problem and cure. Commands that
 only change something print {"ok":true}. An interruption is not an error.
 
-The words of 'ioam' and 'route' can be shortened like those of 'ip': 'waymark r
-s' is 'waymark route show'.
+The words of 'ioam' and 'route' can be shortened like those of 'ip':
+'waymark r s' is 'waymark route show'.
 
 Exit codes: 0 success; 1 failure, or errors found by a check; 2 wrong usage; 130
 interrupted (SIGINT, SIGTERM), also for commands that run until then, such as

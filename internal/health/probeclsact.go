@@ -5,6 +5,7 @@ package health
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 
 	"github.com/vishvananda/netlink"
@@ -12,17 +13,35 @@ import (
 )
 
 // probeClsact attaches a program by clsact to the loopback interface of a network namespace of its own, which
-// ends with the thread that made it.
+// ends when the thread is back in the one of before.
 func probeClsact() Support {
 	result := make(chan Support)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with this function
-		result <- clsactSupport(attachByClsact())
+		runtime.LockOSThread()
+		support := clsactSupport(attachByClsact())
+		if support.Err == nil || !errors.Is(support.Err, errNotBack) {
+			runtime.UnlockOSThread() // else the thread runs nothing more
+		}
+		result <- support
 	}()
 	return <-result
 }
 
-func attachByClsact() error {
+// errNotBack is the error when the thread could not leave the probe's namespace.
+var errNotBack = errors.New("leave the probe's network namespace")
+
+// attachByClsact returns nil if a program could be attached.
+func attachByClsact() (err error) {
+	own, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	defer func() {
+		if fault := unix.Setns(int(own.Fd()), unix.CLONE_NEWNET); fault != nil {
+			err = fmt.Errorf("%w: %w", errNotBack, fault)
+		}
+	}()
 	fd, err := loadProgram(progTypeSchedCLS, moveZeroToR0, exit)
 	if err != nil {
 		return fmt.Errorf("load a program: %w", err)

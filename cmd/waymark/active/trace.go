@@ -57,18 +57,18 @@ func NewTraceCommand(opts *commandline.Options, ask Agent) *cobra.Command {
 		Short:      "Show the paths to a node with probes",
 		Long: `Send probes with an IOAM trace and the Active flag (RFC 9322) to a node, given
 by an IPv6 address or the name of a host, in many flows, so that they take all
-equal- cost paths. Print the paths as a tree: a line for each hop, with the ids
+equal-cost paths. Print the paths as a tree: a line for each hop, with the ids
 that it wrote into the trace, how many flows passed it, the time since the hop
 before, and how long it held the probes; at the end of each path, the probes
 without an answer, and the round trip. "-" is a value that a node could not
 know. The times between nodes contain the difference between their clocks.
 
-The agent of the destination returns the traces, if its configuration has "path-
-trace". Without it, ICMPv6 errors of the destination return them: its kernel
-limits their rate, so more probes stay without an answer. With --icmp, echo
-replies have no trace: ids and times are of the few probes whose hop limits end
-on the way; there are none of the destination, nor of how long the node before
-it held the probes.
+The agent of the destination returns the traces, if its configuration has
+"path-trace". Without it, ICMPv6 errors of the destination return them: its
+kernel limits their rate, so more probes stay without an answer. With --icmp,
+echo replies have no trace: ids and times are of the few probes whose hop limits
+end on the way; there are none of the destination, nor of how long the node
+before it held the probes.
 
 "no data" is a hop that passed the probes and wrote nothing of the namespace.
 

@@ -64,14 +64,14 @@ func (f *Facts) judgeSecret(s *Secret) health.Check {
 	switch {
 	case s.Others && dynamic:
 		return failed("secret", warn(SecretReadable, health.Degraded,
-			others+", and otherwise not by the service, whose user is another one at each start (DynamicUser)",
+			others+", and otherwise not by the service, whose user systemd makes when it starts (DynamicUser)",
 			hand+"; then run: chmod o-rwx "+s.Path+", and change what they may have read"))
 	case s.Others:
 		return failed("secret", warn(SecretReadable, health.Degraded, others,
 			"run: chmod o-rwx "+s.Path+", and change what they may have read"))
 	case dynamic:
 		return failed("secret", warn(SettingsUnusable, health.Error,
-			"the service cannot read "+s.Path+", because its user is another one at each start (DynamicUser)", hand))
+			"the service cannot read "+s.Path+", because systemd makes its user when it starts (DynamicUser)", hand))
 	}
 	return passed("secret", s.Path+" is not for others")
 }

@@ -20,7 +20,7 @@ const (
 
 // Unit is what systemd lets the service do.
 type Unit struct {
-	Dynamic bool // its user is another one at each start, and owns only its state
+	Dynamic bool // systemd makes its user when it starts, who owns only its state
 	System  bool // most of the file system is read-only for it
 	State   []string
 	Write   []string // directories that it may write, as far as its user may
@@ -77,7 +77,7 @@ func (u *Unit) refuses(directory string) string {
 	case u == nil || isBelow(directory, u.State):
 		return ""
 	case u.Dynamic:
-		return fmt.Sprintf("the service cannot write %s: its user is another one at each start (DynamicUser), and owns only %s", directory,
+		return fmt.Sprintf("the service cannot write %s: systemd makes its user when it starts (DynamicUser), who owns only %s", directory,
 			u.own())
 	case u.System && !isBelow(directory, u.Write):
 		return fmt.Sprintf("%s is read-only for the service (ProtectSystem=strict, without ReadWritePaths=%s)", directory, directory)

@@ -54,7 +54,7 @@ func (c *catalog) addMissing(m missing) {
 // endMissing ends the time of a collector that ended while nothing could be written: what waited is lost.
 func (c *catalog) endMissing(now time.Time) {
 	if m := c.lastMissing(); m != nil && m.goesOn() {
-		m.Until = instant.Of(now)
+		m.Until = latest(m.From, now)
 	}
 }
 
@@ -65,7 +65,6 @@ func (c *catalog) forgetMissing(oldest time.Time) {
 
 // beginMissing notes that nothing is written from now on, also for the next collector.
 func (s *Store) beginMissing(now time.Time) {
-	s.lookForMissed(now)
 	s.misses.before = s.misses.counted
 	why, _, _ := strings.Cut(s.fault, "; ") // without the cure, which is too late then
 	s.catalog.addMissing(missing{From: instant.Of(now.Add(-writeDelay)), Reason: "nothing was written: " + why})
@@ -85,9 +84,18 @@ func (s *Store) written() {
 	}
 	if m.Records = s.misses.counted - s.misses.before; m.Records == 0 {
 		s.catalog.Missing = s.catalog.Missing[:len(s.catalog.Missing)-1]
-		return
+	} else {
+		m.Until = latest(m.From, s.now())
 	}
-	m.Until = instant.Of(s.now())
+	_ = s.catalog.write(s.options.Directory) // else a collector that is killed now says that the time goes on
+}
+
+// latest is a time, or the one before if the clock was set back meanwhile.
+func latest(before instant.Time, now time.Time) instant.Time {
+	if now.Before(before.Time) {
+		return before
+	}
+	return instant.Of(now)
 }
 
 // lookForMissed notes the time of records that the sink has lost since the last look.

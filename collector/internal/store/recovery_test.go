@@ -125,7 +125,7 @@ func TestKilled(t *testing.T) {
 // Files end with their hour, or with their day when they have little, and the newest is written.
 func TestFilesOfHoursAndDays(t *testing.T) {
 	c := &clock{at: start}
-	s, _ := opened(t, Options{Directory: t.TempDir(), Now: c.now, Quiet: 100})
+	s, _ := opened(t, Options{Directory: t.TempDir(), Now: c.now, Quiet: 100, byHand: true})
 	names := func() (list []string) {
 		for _, e := range s.Files() {
 			list = append(list, e.Name+" "+string(e.State))

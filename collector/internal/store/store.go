@@ -40,6 +40,8 @@ type Options struct {
 
 	Now  func() time.Time
 	Free func() (uint64, error) // bytes of the disk
+
+	byHand bool // only a test calls Tend, by its own clock
 }
 
 func (o Options) withDefaults() Options {
@@ -126,7 +128,9 @@ func New(ctx context.Context, options Options) (*Store, error) {
 	}
 	ticks, cancel := context.WithCancel(context.Background())
 	s.end = cancel
-	s.working.Go(func() { s.tick(ticks) })
+	if !s.options.byHand {
+		s.working.Go(func() { s.tick(ticks) })
+	}
 	if !s.options.Unpacked {
 		s.working.Go(func() { s.packAlways(ticks) })
 	}
@@ -419,6 +423,9 @@ func (s *Store) Free() (uint64, error) { return s.options.Free() }
 // refuse notes why nothing is written. The sink that wanted to write says so.
 func (s *Store) refuse(err error) {
 	began := s.fault == ""
+	if began {
+		s.lookForMissed(s.now()) // what was lost until now has another reason
+	}
 	if s.fault = firstLine(err); began {
 		s.beginMissing(s.now())
 	}

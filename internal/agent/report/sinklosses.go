@@ -32,7 +32,14 @@ func (x *Sinks) logLosses(stats []sinkStats) {
 		}
 	}
 	for name, k := range now {
-		switch last := x.losing[name].missed; {
+		last := x.losing[name].missed
+		if k.missed < last { // the sink began anew, with a reload
+			if k.logged {
+				x.logRegained(name, x.losing[name])
+			}
+			k.logged, last = false, 0
+		}
+		switch {
 		case k.missed > last && !k.logged:
 			k.before, k.logged = last, true
 			text := fmt.Sprintf("%s loses records, %d so far%s", name, k.missed-last, faults[name])

@@ -31,6 +31,9 @@ func TestLossesOfSinksAreLogged(t *testing.T) {
 		{11, 4, "", "jsonl:x loses records, 4 so far\""},
 		{11, 4, "", "exporter=jsonl:x lost=4"},
 		{12, 4, full, "1 so far: "},
+		{0, 0, "", "exporter=jsonl:x lost=1"}, // a reload: the sink counts anew
+		{0, 0, "", ""},
+		{1, 0, full, "1 so far: "},
 	} {
 		log.Reset()
 		x.logLosses([]sinkStats{{"jsonl:x", sink.Stats{Lost: tt.lost, Dropped: tt.dropped, Error: tt.fault}}, {name: "jsonl:y"}})
