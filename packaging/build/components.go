@@ -8,6 +8,7 @@ import (
 	"debug/buildinfo"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path"
@@ -31,7 +32,8 @@ type component struct {
 type text struct{ name, content string }
 
 // components lists what a program contains of others: Go's library, Go's modules, the libraries of the
-// console, and C's libraries where they are linked statically.
+// console, and C's libraries where they are linked statically. What a module contains in its turn, as that of
+// DuckDB does, is a part of it.
 func (o Options) components(ctx context.Context, p program, arch string, info *buildinfo.BuildInfo) ([]component, error) {
 	list, err := o.goComponents(ctx, p.source, arch, info)
 	if err != nil {
@@ -76,7 +78,8 @@ func (o Options) goComponents(ctx context.Context, source, arch string, info *bu
 	add := func(path, version string) error {
 		licences, err := licencesIn(where[path])
 		list = append(list, component{
-			id: "Go-" + path, name: path, version: version, locator: fmt.Sprintf("pkg:golang/%s@%s", path, version), licences: licences,
+			id: "Go-" + path, name: path, version: version, licences: licences,
+			locator: fmt.Sprintf("pkg:golang/%s@%s", path, url.QueryEscape(version)),
 		})
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", path, version, err)
@@ -143,8 +146,7 @@ func (o Options) scripts(name string) ([]component, error) {
 	return list, nil
 }
 
-// staticLibraries are those of C that a static program with C++ contains, with their licences: Debian's sources name
-// them glibc and gcc-12.
+// staticLibraries are those of C that a static program with C++ contains, with their licences.
 var staticLibraries = []struct{ file, name, license string }{
 	{"libc.a", "glibc", "LGPL-2.1-or-later"},
 	{"libgcc.a", "libgcc", "GPL-3.0-or-later WITH GCC-exception-3.1"},
@@ -183,7 +185,8 @@ func (o Options) cLibraries(ctx context.Context, arch string) ([]component, erro
 		}
 		list = append(list, component{
 			id: "Debian-" + l.name, name: l.name, version: version, license: l.license,
-			locator: fmt.Sprintf("pkg:deb/debian/%s@%s?arch=source", from, version), licences: []text{{"copyright", string(content)}},
+			locator:  fmt.Sprintf("pkg:deb/debian/%s@%s?arch=source", from, url.QueryEscape(version)),
+			licences: []text{{"copyright", string(content)}},
 		})
 	}
 	return list, nil

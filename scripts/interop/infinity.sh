@@ -51,7 +51,7 @@ of_clones() {
 
 build() {
 	export GOWORK=off GOFLAGS=''
-	mkdir -p "$work" && cd "$work"
+	cd "$work" || exit 1 # the condition that calls this switches -e off
 	rm -f go.mod go.sum
 	cp "$OLDPWD/scripts/interop/testdata/infinity/main.go" .
 	go mod init infinity
@@ -59,6 +59,7 @@ build() {
 	go build -trimpath -mod=mod -o infinity .
 }
 
+mkdir -p "$work"
 if ! (build) >"$work.log" 2>&1; then
 	if grep -qE ': (403|404|410) |no such host|i/o timeout|connection refused' "$work.log"; then
 		skip "Infinity's backend asks nothing, because its Go module cannot be fetched here"

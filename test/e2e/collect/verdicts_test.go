@@ -143,7 +143,7 @@ func awaitLoss(t *testing.T, k *keeper) {
 	if len(answer.Events) != 1 || e.Node != host || e.Severity != "error" || e.Labels["from_node"] != "porthos" ||
 		e.Labels["egress"] != "eth1" ||
 		e.Labels["to_node"] != "aramis" ||
-		!strings.Contains(k.notes.String(), "error: loss_began: packets are lost after porthos eth1 > aramis") {
+		!strings.Contains(k.notes.String(), "warning: loss_began: packets are lost after porthos eth1 > aramis") {
 		t.Errorf("%+v", answer.Events)
 	}
 }

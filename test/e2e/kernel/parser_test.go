@@ -104,8 +104,15 @@ func TestKernelAcceptsChangedHeaders(t *testing.T) {
 // open opens a socket at a node.
 func open[C io.Closer](t *testing.T, l *lab.Lab, node string, network func() (C, error)) (conn C) {
 	t.Helper()
-	if err := l.Node(node).Do(func() (err error) { conn, err = network(); return err }); err != nil {
-		t.Fatal(err)
+	// A child of another test has a copy of a closed socket until it executes its program.
+	for end := time.Now().Add(patience.Of(5 * time.Second)); ; time.Sleep(time.Millisecond) {
+		err := l.Node(node).Do(func() (err error) { conn, err = network(); return err })
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.EADDRINUSE) || time.Now().After(end) {
+			t.Fatal(err)
+		}
 	}
 	t.Cleanup(func() { conn.Close() })
 	return conn
