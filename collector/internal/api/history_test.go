@@ -205,7 +205,7 @@ func TestHistoryOverTLS(t *testing.T) {
 		t.Errorf("%s %v", out, err)
 	}
 	for flags, want := range map[string]string{"": "certificate", " --ca " + ca: "give --user and --password-file",
-		" --user ann": "--user needs --password-file", " --ca " + password: "no certificate in PEM"} {
+		" --user ann": `user "ann" needs a password: --password-file`, " --ca " + password: "no certificate in PEM"} {
 		if _, _, err := commanded(t, front.URL, "grid"+flags); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", flags, err)
 		}
