@@ -60,7 +60,8 @@ The TLVs of RFC 8972, RFC 9503 and RFC 9534 are answered. Replies have the DSCP
 of the packet; a sender gets another one only if --dscp has it. A return path
 through SRv6 segments is used only with --return-segments, which needs --allow
 or --key-file: such a reply passes the nodes that the sender names, and a
-routing header makes it longer. What is not done has the U flag in the reply.
+routing header makes it longer. If the reflector does not do what a TLV asks
+for, that TLV has the U flag in the reply.
 
 The counters are printed at the end, and at each interval of --stats.`,
 		Example: `  waymark stamp reflector

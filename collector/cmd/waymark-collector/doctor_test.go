@@ -73,7 +73,7 @@ func TestDoctorJudgesTheService(t *testing.T) {
 	}
 }
 
-// secured writes settings with https, a certificate of another name that nobody signed, and perhaps a user.
+// secured writes settings with https, a certificate that has another name and signs itself, and perhaps a user.
 func secured(t *testing.T, users string) (file string) {
 	t.Helper()
 	directory := t.TempDir()

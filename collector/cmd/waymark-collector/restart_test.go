@@ -167,7 +167,7 @@ func (m *manager) stop(cmd *exec.Cmd) {
 	}
 }
 
-// freePort is a port of UDP and TCP that nobody has.
+// freePort is a port that is free for UDP and for TCP.
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "[::1]:0")

@@ -802,6 +802,8 @@ export interface Share {
 export interface StoreHealth {
   /** Bytes of all files. */
   bytes: number
+  /** What to do about it; absent if that is not known. */
+  cure?: string
   /** Where the files are. */
   directory: string
   /** Bytes that the disk has left. */

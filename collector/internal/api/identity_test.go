@@ -67,8 +67,8 @@ func carried(at time.Time, namespace ioam.NamespaceID, named bool) *record.Trace
 	return r
 }
 
-// A way is one path whoever reports it: with another address of an exporter, other indexes of its interfaces after a
-// reboot, and by a trace. Nothing moved then. Probes and their copies are not traffic.
+// A way of packets is one path, although an exporter gets another address, interfaces get other indexes by a reboot, and
+// a trace reports it. Nothing has moved then. Probes and their copies are not traffic.
 func TestPathOfNodes(t *testing.T) {
 	var list []record.Record
 	at := start
@@ -88,6 +88,15 @@ func TestPathOfNodes(t *testing.T) {
 		}
 		return probe
 	})
+	live := 0
+	for _, r := range list {
+		if query.PacketOf(r) != nil {
+			live++
+		}
+	}
+	if live != 1800 {
+		t.Errorf("the live stream has %d packets of %d records, want 1800", live, len(list))
+	}
 	s := serve(t, start, list)
 	var paths query.Paths
 	s.ask("/v1/paths", &paths, all...)

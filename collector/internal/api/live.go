@@ -218,7 +218,8 @@ func (s *stream) follow(request *http.Request, q *query.Queries, hub *live.Hub, 
 				s.item(<-reader.Items())
 			}
 		case <-beat.C:
-			beat := Heartbeat{instant.Of(time.Now()), hub.Readers(), q.Store.Fault()}
+			fault, _ := q.Store.Fault()
+			beat := Heartbeat{instant.Of(time.Now()), hub.Readers(), fault}
 			if query.Confined(request.Context()) {
 				if beat.Readers = 0; beat.Fault != "" {
 					beat.Fault = "nothing is written" // the reason is about files

@@ -160,7 +160,7 @@ func (d *Daemon) reportAlive(ctx context.Context) {
 func (d *Daemon) status() string {
 	s, files := d.collector.Stats(), d.store.Files()
 	text := fmt.Sprintf("%s received, %s", columns.Counted(s.Records, "record"), columns.Counted(len(files), "file"))
-	if fault := d.store.Fault(); fault != "" {
+	if fault, _ := d.store.Fault(); fault != "" {
 		text += "; nothing is written: " + fault
 	}
 	return text

@@ -35,7 +35,7 @@ func (d *Daemon) collect(g *metrics.Gatherer) {
 		files, octets, packets = files+1, octets+float64(e.Bytes), packets+float64(e.Packets)
 	}
 	writable := 1.0
-	if d.store.Fault() != "" {
+	if fault, _ := d.store.Fault(); fault != "" {
 		writable = 0
 	}
 	free, _ := d.store.Free() // 0 if the disk does not say it

@@ -235,11 +235,11 @@ func JudgeRunning(h *query.Health) (list []health.Check) {
 	}
 	list = append(list, judgeRecords(h))
 	if h.Store.Fault != "" || h.Store.Aside > 0 {
-		text, cure, ok := strings.Cut(h.Store.Fault, "; ")
-		if text = "nothing is written: " + problem.OneLine(text); h.Store.Fault == "" {
+		text, cure := "nothing is written: "+problem.OneLine(h.Store.Fault), problem.OneLine(h.Store.Cure)
+		if h.Store.Fault == "" {
 			text = fmt.Sprintf("%s cannot be read: what was in there is missing in answers", columns.Counted(h.Store.Aside, "file"))
 		}
-		if cure = problem.OneLine(cure); !ok {
+		if cure == "" {
 			cure = "look at 'waymark-collector status' and at the collector's log"
 		}
 		list = append(list, failed("running store", warn(CollectorProblem, health.Error, text, cure)))

@@ -80,7 +80,8 @@ func TestWhatIsSaidOfRecords(t *testing.T) {
 		Counts: map[string]uint64{"postcards_unjoinable": 7}, Sink: map[string]uint64{"waiting": 985},
 		Buffers: []query.ReceiveBuffer{{Endpoint: "udp://[::]:4739", Sockets: 2, Bytes: 33554432}},
 		Store: query.StoreHealth{
-			Fault: "the disk has less free than the 500 MB that are to stay free (store.free), and there is no file to remove; make room",
+			Fault: "the disk has less free than the 500 MB that are to stay free (store.free), and there is no file to remove",
+			Cure:  "make room",
 		},
 	}
 	said := ""

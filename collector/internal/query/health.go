@@ -8,6 +8,7 @@ import (
 
 	"github.com/waymark-net/waymark/collector/internal/store"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Health is the state of the collector.
@@ -46,6 +47,7 @@ type StoreHealth struct {
 	Age       int64        `json:"kept_ns"`
 	First     instant.Time `json:"first"`
 	Fault     string       `json:"fault,omitempty"`
+	Cure      string       `json:"cure,omitempty"`
 	Saved     int64        `json:"packing_saved"`
 	Unpacked  string       `json:"packing_fault,omitempty"`
 }
@@ -76,7 +78,8 @@ func (q *Queries) Health() *Health {
 	}
 	now := time.Now()
 	h.Now = instant.Of(now)
-	h.Store.Directory, h.Store.Fault = q.Store.Directory(), q.Store.Fault()
+	h.Store.Directory = q.Store.Directory()
+	h.Store.Fault, h.Store.Cure = q.Store.Fault()
 	h.Store.Free, _ = q.Store.Free()
 	for i, e := range q.Store.Files() {
 		if i == 0 {
@@ -94,7 +97,7 @@ func (q *Queries) Health() *Health {
 		h.Store.Packets, h.Store.Records, h.Store.Bytes = h.Store.Packets+e.Packets, h.Store.Records+e.Records, h.Store.Bytes+e.Bytes
 	}
 	if h.Store.Fault != "" {
-		h.Warnings = append(h.Warnings, "nothing is written: "+h.Store.Fault)
+		h.Warnings = append(h.Warnings, problem.New("nothing is written: "+h.Store.Fault, h.Store.Cure).Error())
 	}
 	packing := q.Store.Packing()
 	h.Store.Saved, h.Store.Unpacked = packing.Saved, packing.Fault

@@ -70,6 +70,7 @@ var AnswerTexts = Texts{
 		"kept_ns":       "How long ago the oldest file was begun.",
 		"first":         "When the oldest file was begun.",
 		"fault":         "Why nothing is written; absent when everything is.",
+		"cure":          "What to do about it; absent if that is not known.",
 		"packing_saved": "Bytes that packing has saved since the collector began.",
 		"packing_fault": "Why files could not be packed lately; they are as they were, and it is tried again.",
 	},

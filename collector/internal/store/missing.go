@@ -5,7 +5,6 @@ package store
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/instant"
@@ -66,8 +65,7 @@ func (c *catalog) forgetMissing(oldest time.Time) {
 // beginMissing notes that nothing is written from now on, also for the next collector.
 func (s *Store) beginMissing(now time.Time) {
 	s.misses.before = s.misses.counted
-	why, _, _ := strings.Cut(s.fault, "; ") // without the cure, which is too late then
-	s.catalog.addMissing(missing{From: instant.Of(now.Add(-writeDelay)), Reason: "nothing was written: " + why})
+	s.catalog.addMissing(missing{From: instant.Of(now.Add(-writeDelay)), Reason: "nothing was written: " + s.fault})
 	_ = s.catalog.write(s.options.Directory) // it may have no room, too
 }
 
@@ -77,7 +75,7 @@ func (s *Store) written() {
 		return
 	}
 	s.lookForMissed(s.now())
-	s.fault = ""
+	s.fault, s.cure = "", ""
 	m := s.catalog.lastMissing()
 	if m == nil || !m.goesOn() {
 		return

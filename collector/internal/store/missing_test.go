@@ -91,11 +91,11 @@ func (f *filling) expect(what string, want ...string) {
 func TestMissing(t *testing.T) {
 	f := newFilling(t)
 	f.fail(time.Minute, 41910272)
-	first := f.Fault()
+	first := faultOf(f.Store)
 	f.fail(90*time.Second, 41900000)
 	f.expect("a full disk", "50s 1m30s nothing is written: the disk has less free than the 500 MB that are to stay free (store.free)")
-	if f.Fault() != first || strings.Contains(f.said.String(), "nothing is written") {
-		t.Errorf("%q, before %q; the sink says it\n%s", f.Fault(), first, f.said)
+	if faultOf(f.Store) != first || strings.Contains(f.said.String(), "nothing is written") {
+		t.Errorf("%q, before %q; the sink says it\n%s", faultOf(f.Store), first, f.said)
 	}
 	f.succeed(2 * time.Minute)
 	f.expect("nothing was lost")

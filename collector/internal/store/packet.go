@@ -106,7 +106,7 @@ func (p *packet) ofTrace(r *record.Trace) {
 		case len(r.Nodes) - 1:
 			into.role = record.Decapsulating
 		}
-		into.name = d.NodeName // names of interfaces would need one: their ids are the node's own
+		into.name = d.NodeName // without an exporter, an interface's name says not of which node it is
 		into.identify(d, r.TraceType)
 		into.ingress.index, into.egress.index = into.ingress.id, into.egress.id
 		if d.Timestamp.Valid {

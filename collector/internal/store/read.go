@@ -160,12 +160,13 @@ type published struct {
 	files   []Entry
 	handles map[string]*open
 	fault   string
+	cure    string
 	missing []missing
 }
 
 // publish shows the present state. It is called after each change, under the lock of writing.
 func (s *Store) publish() {
-	p := &published{handles: s.handles(), fault: s.fault, missing: slices.Clone(s.catalog.Missing)}
+	p := &published{handles: s.handles(), fault: s.fault, cure: s.cure, missing: slices.Clone(s.catalog.Missing)}
 	for _, e := range s.catalog.Files {
 		p.files = append(p.files, *e)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
@@ -199,7 +200,7 @@ func TestRetention(t *testing.T) {
 	}
 	free = 1
 	err := s.Write(t.Context(), some(10, c.now()))
-	if err == nil || !strings.Contains(err.Error(), "are to stay free (store.free)") || len(s.Files()) != 1 || s.Fault() == "" {
+	if err == nil || !strings.Contains(err.Error(), "are to stay free (store.free)") || len(s.Files()) != 1 || faultOf(s) == "" {
 		t.Errorf("%v, %d files", err, len(s.Files()))
 	}
 	if got := ask(t, s, countPackets); got != 100 {
@@ -207,8 +208,8 @@ func TestRetention(t *testing.T) {
 	}
 	free = 10 << 30
 	put(t, s, some(10, c.now()))
-	if got := ask(t, s, countPackets); got != 110 || s.Fault() != "" {
-		t.Errorf("%v packets, %q", got, s.Fault())
+	if got := ask(t, s, countPackets); got != 110 || faultOf(s) != "" {
+		t.Errorf("%v packets, %q", got, faultOf(s))
 	}
 }
 
@@ -370,4 +371,10 @@ func TestReopened(t *testing.T) {
 	if got := ask(t, s, countPackets); got != 2000 {
 		t.Errorf("%v packets", got)
 	}
+}
+
+// faultOf is why nothing is written, as people see it.
+func faultOf(s *Store) string {
+	fault, cure := s.Fault()
+	return problem.New(fault, cure).Error()
 }

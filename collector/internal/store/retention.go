@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // retain removes the files that are older than records are kept, and the oldest ones while all have more
@@ -53,9 +55,9 @@ func (s *Store) room() error {
 		}
 		why := fmt.Sprintf("the disk has %s free, and %s are to stay free (store.free)", megabytes(free), megabytes(s.options.Reserve))
 		if !s.removeOldest(why) {
-			return fmt.Errorf( // without a number that changes, so that it is one state
-				"the disk has less free than the %s that are to stay free (store.free), and there is no file to remove; "+
-					"make room on the disk, or set store.free to less", megabytes(s.options.Reserve))
+			// without a number that changes, so that it is one state
+			return problem.New(fmt.Sprintf("the disk has less free than the %s that are to stay free (store.free), and there is no file to remove",
+				megabytes(s.options.Reserve)), "make room on the disk, or set store.free to less")
 		}
 	}
 }

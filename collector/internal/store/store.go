@@ -24,6 +24,8 @@ import (
 
 	"github.com/duckdb/duckdb-go/v2"
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Options configure a Store. Zero fields mean defaults.
@@ -91,6 +93,7 @@ type Store struct {
 	file    *open // nil: none could be opened
 	closing []*open
 	fault   string // why nothing is written; "": it is
+	cure    string // of the fault; "": it is not known
 	misses  misses
 
 	published atomic.Pointer[published]
@@ -411,8 +414,11 @@ func (s *Store) updateSize(e *Entry) {
 	}
 }
 
-// Fault is why nothing is written now; "": it is.
-func (s *Store) Fault() string { return s.published.Load().fault }
+// Fault is why nothing is written now, and the cure, if that is known; "": it is written.
+func (s *Store) Fault() (fault, cure string) {
+	now := s.published.Load()
+	return now.fault, now.cure
+}
 
 // Directory is where the files are.
 func (s *Store) Directory() string { return s.options.Directory }
@@ -426,7 +432,9 @@ func (s *Store) refuse(err error) {
 	if began {
 		s.lookForMissed(s.now()) // what was lost until now has another reason
 	}
-	if s.fault = firstLine(err); began {
+	text, cure := problem.Of(err)
+	s.fault, _, _ = strings.Cut(text, "\n")
+	if s.cure = cure; began {
 		s.beginMissing(s.now())
 	}
 }

@@ -128,8 +128,8 @@ func TestUnmeasuredFlowsAreEvents(t *testing.T) {
 	}
 }
 
-// Why nobody can be asked is told. That this node has just begun to count is no event. One of a flow that is measured no more
-// ends with it.
+// The event says why this node can ask no other one. There is none while this node has just begun to count. It ends when the
+// flow is no longer measured.
 func TestUnmeasuredFlowsByThisNode(t *testing.T) {
 	s := newScene()
 	some := uint64(500)
@@ -138,7 +138,7 @@ func TestUnmeasuredFlowsByThisNode(t *testing.T) {
 		s.recordUnasked(*block(s.n, 500, nil), errors.New("no address to ask from"))
 	}
 	if text := s.got.text(); !strings.Contains(text, "flow_unmeasured south: the loss of flow south is not known (no address to ask from)") {
-		t.Errorf("nobody can be asked: %s", text)
+		t.Errorf("no other node can be asked: %s", text)
 	}
 	s.play("south", 500, &some)
 	for i := range 5 {

@@ -102,7 +102,7 @@ function View() {
             <h1>{sentence(h)}</h1>
             <Actions question={question} csv={() => saveTable('exporters', exporters, h.exporters)} png={() => drawTable('exporters', exporters, h.exporters)} />
           </div>
-          {h.store.fault && <p class="notice bad" role="alert">Nothing is written: {visible(h.store.fault)}</p>}
+          {h.store.fault && <p class="notice bad" role="alert">Nothing is written: {visible(h.store.fault)}{h.store.cure && `; ${visible(h.store.cure)}`}</p>}
           {h.warnings.map((w) => <p class="notice" key={w}>{visible(w)}</p>)}
           <section>
             <h2>Exporters <small>what they sent since the collector runs</small></h2>
