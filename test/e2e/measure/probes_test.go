@@ -51,6 +51,27 @@ func delaysOf(t *testing.T, l *lab.Lab, flow string) map[loss.Method]*record.Del
 	return found
 }
 
+// soundDelays are the delays of a flow's test packets in the first block in which no method
+// has one of more than 100 ms. A machine that is busy holds a packet for longer now and then,
+// but not in every block; its shortest delay is below that in each.
+func soundDelays(t *testing.T, l *lab.Lab, flow string) (found map[loss.Method]*record.Delay) {
+	t.Helper()
+	const longest = int64(100 * time.Millisecond)
+	e2e.Await(t, "a block of short delays of "+flow, closeTime, func() bool {
+		found = delaysOf(t, l, flow)
+		for method, d := range found {
+			if d.Min < 0 && method != loss.OneWay || d.Min > longest {
+				t.Fatalf("%v: %+v", method, d)
+			}
+			if d.P95 > longest {
+				return false
+			}
+		}
+		return len(found) == 3
+	})
+	return found
+}
+
 // backSID is a segment of the way back, at the same node as one of the way there.
 const backSID = "fc00:2::f"
 
@@ -137,8 +158,8 @@ func probeFlow(t *testing.T, l *lab.Lab, f form, i, class int, inClasses func() 
 	const count, size = 3000, 100
 	sendTo(t, l, formTo(i).String(), class, count, size, 64, 64, 2)
 	c.check(t, count, count/3, uint64(f.octets+40+8+size), 0)
-	for method, d := range delaysOf(t, l, f.name) {
-		if d.Samples < 10 || d.Min < 0 && method != loss.OneWay || d.P95 > int64(100*time.Millisecond) {
+	for method, d := range soundDelays(t, l, f.name) {
+		if d.Samples < 10 {
 			t.Errorf("%v: %+v", method, d)
 		}
 	}
@@ -176,8 +197,8 @@ func TestExchanges(t *testing.T) {
 			e2e.Await(t, "answers", closeTime, func() bool { return verdictOf(t, l) == loss.Idle })
 			if tt.exchange == "rfc6374" {
 				e2e.Await(t, "delays", closeTime, func() bool { return len(delaysOf(t, l, "red")) == 3 })
-				for method, d := range delaysOf(t, l, "red") {
-					if d.Min < 0 && method != loss.OneWay || d.P95 > int64(100*time.Millisecond) || d.ToClockError.Value != uint64(time.Millisecond) {
+				for method, d := range soundDelays(t, l, "red") {
+					if d.ToClockError.Value != uint64(time.Millisecond) {
 						t.Errorf("%v: %+v", method, d)
 					}
 				}
