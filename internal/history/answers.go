@@ -41,6 +41,7 @@ type (
 		answer
 		Packets uint64
 		Paths   []path
+		Instead *instead
 	}
 	path struct {
 		Complete   bool
