@@ -411,7 +411,7 @@ func TestScopeLive(t *testing.T) {
 		t.Fatal(name, data)
 	}
 	hub.Publish(list[50:100])
-	hub.Publish(list[len(list)-30:]) // losses too
+	hub.Publish(list[len(list)-40:]) // losses too
 	kinds := map[string]int{}
 	for kinds["path"] < 25 || kinds["loss"] < 10 {
 		name, _, data := next()
