@@ -109,7 +109,7 @@ difference of two clocks; warnings about that are below the table. BEYOND are
 records beyond the flow's threshold for delay. BEFORE is the mean of the other
 time that --compare names.`,
 	Examples: "  waymark delay history --since 24h\n  waymark delay history --flow gold --compare 7d\n" +
-		"  waymark delay history --where 'scope == \"segment\" and mean_ns > 5000000'",
+		"  waymark delay history --where 'mean_ns > 5000000'",
 	parameters: []parameter{
 		{flag: "flow", name: "flow", usage: "only the measured flow of this `NAME`"},
 		{flag: "compare", name: "compare", usage: "compare with the same time so much earlier: `TIME`, such as 7d"},
@@ -126,7 +126,7 @@ func known(n *uint64) string {
 	return count(*n)
 }
 
-// flowRecords keeps the order of the answer.
+// flowRecords keeps the order of the answer. The addresses, which would seldom fit into columns, are below each row.
 func (p *page) flowRecords(a *flowRecords) error {
 	if err := p.line("%s by node, %s", columns.Counted(len(a.Flows), "flow"), a.span()); err != nil {
 		return err
@@ -135,11 +135,9 @@ func (p *page) flowRecords(a *flowRecords) error {
 		return columns.Column{Name: name, AlignRight: true, Rank: rank}
 	}
 	t := table(
-		columns.Column{Name: "SOURCE", CutTo: 12}, columns.Column{Name: "DESTINATION", CutTo: 12}, right("PROTO", 8),
-		columns.Column{Name: "NODE", CutTo: 8}, columns.Column{Name: "ROLE", Rank: 5}, right("FLOW-ID", 9),
-		right("PACKETS", 0), right("BYTES", 4),
-		right("HELD", 0), right("MIN", 7), right("MAX", 3), right("MISSING", 0), right("UNKNOWN", 2), right("LATE", 6), right("POSTCARDS", 1),
-		right("LAST", 10),
+		columns.Column{Name: "NODE", CutTo: 12}, columns.Column{Name: "ROLE", Rank: 5}, right("PACKETS", 0), right("BYTES", 3),
+		right("HELD", 0), right("MIN", 8), right("MAX", 2), right("MISSING", 0), right("UNKNOWN", 1), right("LATE", 4),
+		right("POSTCARDS", 1), right("FIRST", 10), right("LAST", 7), right("PROTO", 9), right("FLOW-ID", 6),
 	)
 	for i := range a.Flows {
 		f := &a.Flows[i]
@@ -148,13 +146,16 @@ func (p *page) flowRecords(a *flowRecords) error {
 			held = [3]string{duration(h.Mean), duration(h.Min), duration(h.Max)}
 		}
 		t.Add(
-			cmp.Or(end(f.From, f.SourcePort), "?"), cmp.Or(end(f.To, f.DestinationPort), "?"), strconv.Itoa(int(f.NextHeader)),
-			record.Printable(f.Node), record.Printable(f.Role), number(f.FlowID), count(f.Packets), count(f.Bytes),
-			held[0], held[1], held[2], known(f.Missing), some(f.Unknown), known(f.Late), some(f.Postcards),
-			f.Last.UTC().Format("15:04:05"),
+			record.Printable(f.Node), record.Printable(f.Role), count(f.Packets), count(f.Bytes), held[0], held[1], held[2],
+			known(f.Missing), some(f.Unknown), known(f.Late), some(f.Postcards),
+			f.First.UTC().Format("15:04:05"), f.Last.UTC().Format("15:04:05"), strconv.Itoa(int(f.NextHeader)), number(f.FlowID),
 		)
 	}
-	return t.Flush(p.out, p.screen)
+	ends := func(row int) string {
+		f := &a.Flows[row]
+		return cmp.Or(end(f.From, f.SourcePort), "?") + " > " + cmp.Or(end(f.To, f.DestinationPort), "?")
+	}
+	return p.pathRows(t, ends, func(int) error { return nil })
 }
 
 // mostWarnings is how many warnings are shown one by one.

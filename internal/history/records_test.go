@@ -70,15 +70,18 @@ func TestFlowTable(t *testing.T) {
 		t.Error(asked.URL.Path, notes)
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if len(lines) != 4 || !strings.HasPrefix(lines[0], "2 flows by node, 2026-11-21 11:00:00") {
+	if len(lines) != 6 || !strings.HasPrefix(lines[0], "2 flows by node, 2026-11-21 11:00:00") {
 		t.Fatalf("%d lines\n%s", len(lines), out)
 	}
 	if got, want := strings.Join(strings.Fields(lines[2]), " "),
-		"[2001:db8:1::2]:1005 [2001:db8:2::2]:443 17 athos encapsulating 7 1234 98765 2.5µs 1.5µs 3.5ms 42 2 6 - 11:59:59"; got != want {
+		"athos encapsulating 1234 98765 2.5µs 1.5µs 3.5ms 42 2 6 - 11:00:01 11:59:59 17 7"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	if got, want := strings.Join(strings.Fields(lines[3]), " "), "transit - 0 0 - - - - - - 88 11:00:01"; !strings.HasSuffix(got, want) ||
-		!strings.HasPrefix(got, "? ? 58 ") || strings.Contains(out, "\x1b") {
+	if lines[3] != "  [2001:db8:1::2]:1005 > [2001:db8:2::2]:443" || lines[5] != "  ? > ?" || strings.Contains(out, "\x1b") {
+		t.Errorf("%q", out)
+	}
+	const want = "transit 0 0 - - - - - - 88 11:00:01 11:00:01 58 -"
+	if got := strings.Join(strings.Fields(lines[4]), " "); !strings.HasSuffix(got, want) {
 		t.Errorf("%q\nwant %s", got, want)
 	}
 }
