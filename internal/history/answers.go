@@ -39,9 +39,9 @@ type (
 
 	paths struct {
 		answer
+		Instead *instead
 		Packets uint64
 		Paths   []path
-		Instead *instead
 	}
 	path struct {
 		Complete   bool
