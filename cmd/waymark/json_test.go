@@ -58,6 +58,8 @@ func TestErrorsInJSON(t *testing.T) {
 		{Command: "grid history", Args: "--limit 0", Code: commandline.ExitUsage},
 		{Command: "packet history", Args: "--collector http://[::1]:1", Code: commandline.ExitFailure},
 		{Command: "loss history", Args: "--limit 0", Code: commandline.ExitUsage},
+		{Command: "delay history", Args: "--limit 0", Code: commandline.ExitUsage},
+		{Command: "flow history", Args: "--collector http://[::1]:1", Code: commandline.ExitFailure},
 		{Command: "flow", Args: "add red out src ::1", Code: commandline.ExitUsage},
 		{Command: "route", Args: "add nonsense", Code: commandline.ExitUsage},
 		{Command: "stamp reflector", Args: "--listen nowhere", Code: commandline.ExitUsage},

@@ -39,6 +39,7 @@ type (
 
 	paths struct {
 		answer
+		Instead *instead
 		Packets uint64
 		Paths   []path
 	}

@@ -179,6 +179,8 @@ addresses.`,
 		parameters: append([]parameter{{flag: "flow", name: "flow", usage: "only the measured flow of this `NAME`"}, where("blocks and flows")}, ofEdgeFlows...),
 		ask:        answering(func(a *losses) *answer { return &a.answer }, (*page).losses),
 	},
+	delaySubject,
+	flowSubject,
 }
 
 // request are the flags of one command.

@@ -146,6 +146,9 @@ func (p *page) paths(a *paths) error {
 	if err := p.line("%s on %s, %s", columns.Counted(a.Packets, "packet"), columns.Counted(len(a.Paths), "path"), a.span()); err != nil {
 		return err
 	}
+	if a.Instead != nil {
+		return p.instead(a.Instead)
+	}
 	list := append([]columns.Column{{Name: "PACKETS", AlignRight: true, Rank: 3}, {Name: "SHARE", AlignRight: true}}, delayColumns...)
 	t := table(
 		append(

@@ -182,7 +182,7 @@ var layers = map[string]string{
 	"collector/internal/settings": "collector/internal/access collector/internal/store internal/collect internal/collect/join internal/inputfile internal/problem internal/record internal/secretfile internal/sink internal/sink/jsonl internal/sink/otlpsink internal/yamlfile ipfix",
 	"collector/internal/store":    "internal/problem internal/instant internal/record internal/sink ioam internal/replacefile",
 	"collector/internal/live":     "internal/record internal/sink",
-	"collector/internal/query":    "ioam collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/model internal/nodenames internal/problem internal/record internal/recordfilter internal/sink",
+	"collector/internal/query":    "ioam collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/loss internal/model internal/nodenames internal/problem internal/record internal/recordfilter internal/sink",
 	"collector/internal/events":   "ioam internal/collect internal/eventlog internal/insight internal/metrics internal/nodenames internal/record internal/sink",
 	"collector/internal/console":  "",
 	"collector/internal/api":      "collector/internal/access collector/internal/console collector/internal/live collector/internal/query internal/instant internal/metrics internal/record",

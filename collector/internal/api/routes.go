@@ -218,6 +218,8 @@ var routes = []route{
 			return asking(ask, (*query.Queries).Loss)
 		},
 	},
+	delayRoute,
+	flowsRoute,
 	{
 		path: "/v1/loss/blocks", name: "blocks", summary: "Single blocks of measured flows by segment, the latest first; those of which the loss is not known, with the reasons",
 		parameters: []parameter{

@@ -94,6 +94,7 @@ func ofTenants() (list []record.Record) {
 			},
 			&record.Warning{Time: instant.Of(start), Code: "flow_loss_high", Flow: who.measured, Beyond: true, Facts: "it loses packets"},
 		)
+		list = append(list, aboutFlows(who.flow, who.namespace, strings.Trim(who.marks[1], `"`), who.measured)...)
 	}
 	return list
 }
@@ -410,7 +411,7 @@ func TestScopeLive(t *testing.T) {
 		t.Fatal(name, data)
 	}
 	hub.Publish(list[50:100])
-	hub.Publish(list[len(list)-30:]) // losses too
+	hub.Publish(list[len(list)-40:]) // losses too
 	kinds := map[string]int{}
 	for kinds["path"] < 25 || kinds["loss"] < 10 {
 		name, _, data := next()
@@ -446,6 +447,7 @@ func TestHostileNames(t *testing.T) {
 	}
 	list = append(list, &record.Loss{Measurement: m, Verdict: loss.Measured, Sent: record.NewField(uint64(100), true)},
 		&record.EdgeFlow{Time: instant.Of(start), Node: hostile, Source: storetest.Source(1), Destination: storetest.Destination(1), Packets: 7})
+	list = append(list, aboutFlows(1, 1, hostile, hostile)...)
 	s := serve(t, start, list)
 	for i := range routes {
 		v := url.Values{}

@@ -35,8 +35,10 @@ func textOf(t reflect.Type, f reflect.StructField, key string) string {
 			t = t.Elem()
 		}
 	}
-	if text := query.AnswerTexts[t][key]; text != "" {
-		return text
+	for _, list := range []query.Texts{query.AnswerTexts, query.RecordTexts} {
+		if text := list[t][key]; text != "" {
+			return text
+		}
 	}
 	return texts[t][key]
 }

@@ -47,9 +47,10 @@ func TestTexts(t *testing.T) {
 	keysOf(reflect.TypeFor[failure](), keys)
 
 	all := maps.Clone(query.AnswerTexts)
+	maps.Copy(all, query.RecordTexts)
 	maps.Copy(all, texts)
-	if len(all) != len(query.AnswerTexts)+len(texts) {
-		t.Error("a structure has texts in both tables")
+	if len(all) != len(query.AnswerTexts)+len(query.RecordTexts)+len(texts) {
+		t.Error("a structure has texts in two tables")
 	}
 	for structure, fields := range keys {
 		for key := range fields {

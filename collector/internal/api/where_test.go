@@ -250,7 +250,7 @@ func (s *served) items(path string, more ...string) (list []string) {
 	if cut := answer["cut"]; cut != nil && !strings.Contains(string(cut), `"limit"`) {
 		s.t.Errorf("%s: %s", path, cut)
 	}
-	for _, key := range []string{"paths", "changes", "segments", "pairs", "packets", "flows", "edge_flows"} {
+	for _, key := range []string{"paths", "changes", "segments", "pairs", "packets", "flows", "edge_flows", "delays"} {
 		var items []json.RawMessage
 		if json.Unmarshal(answer[key], &items) == nil {
 			for _, item := range items {

@@ -33,7 +33,8 @@ type Paths struct {
 	Nodes    []NodeTotal    `json:"nodes"`
 	Segments []SegmentTotal `json:"segments"`
 
-	Before *Paths `json:"before,omitempty"`
+	Before  *Paths   `json:"before,omitempty"`
+	Instead *Instead `json:"instead,omitempty"`
 }
 
 // Path is one path, and what was measured of its packets.
@@ -81,6 +82,9 @@ func packetsOf(in Range, flows *Flows) (where string, p *parameters) {
 // Paths answers.
 func (q *Queries) Paths(ctx context.Context, ask PathsQuestion) (*Paths, error) {
 	a, err := q.pathsIn(ctx, ask)
+	if err == nil {
+		err = q.addInstead(ctx, &ask, a)
+	}
 	if err != nil || ask.Before == nil {
 		return a, err
 	}

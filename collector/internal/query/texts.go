@@ -232,6 +232,7 @@ var AnswerTexts = Texts{
 		"nodes":    "The nodes of the listed paths, with what they held on all of these together.",
 		"segments": "The segments of the listed paths, on all of these together.",
 		"before":   "The same of the other time that was asked for by compare: a path has the same number in both.",
+		"instead":  "What came though no packet with its path did; absent when there are packets, or nothing else came.",
 	},
 	reflect.TypeFor[Path](): {
 		"path":           "Number of the path: the same as long as its nodes and interfaces are.",

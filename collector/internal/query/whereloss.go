@@ -218,7 +218,7 @@ func (s *lossSums) finish(limit int, a *Losses) {
 }
 
 // descending has the greatest first, and what is not known last.
-func descending[N int64 | float64](a, b *N) int {
+func descending[N int64 | uint64 | float64](a, b *N) int {
 	switch {
 	case a == nil && b == nil:
 		return 0
