@@ -41,8 +41,10 @@ type (
 		answer
 		Packets uint64
 		Paths   []path
+		Before  *paths
 	}
 	path struct {
+		ID         string `json:"path"`
 		Complete   bool
 		Packets    uint64
 		Share      float64
@@ -109,8 +111,12 @@ type (
 		Pairs []pair
 	}
 	pair struct {
-		From          node
-		To            *node
+		From node
+		To   *node
+		between
+		Before *between
+	}
+	between struct {
 		Packets, Lost uint64
 		Paths         uint64
 		Delay         *delays
@@ -163,6 +169,7 @@ type (
 		Uncertain  uint64 `json:"blocks_uncertain"`
 		Sent, Lost uint64
 		Ratio      *float64
+		Before     *struct{ Ratio *float64 }
 	}
 	edgeLoss struct {
 		Node, Source, Destination string

@@ -87,17 +87,15 @@ describe('texts of the network', () => {
     expect(quoted(`x'; rm -rf ~ #`)).toBe(`'x'\\''; rm -rf ~ #'`)
     expect(quoted('2001:db8:1::/48')).toBe('2001:db8:1::/48')
     const q = { path: '/v1/paths', parameters: { since: '3h', source: '2001:db8::/32', destination_port: 443, limit: 20, lost: false, incomplete: true, from: null } }
-    expect(command(q, 'http://[::1]:4780')).toBe(`waymark path history --collector 'http://[::1]:4780' --since 3h --source 2001:db8::/32 --limit 20 --where 'packet.destination_port == 443'`)
+    expect(command(q, 'http://[::1]:4780')).toBe(`waymark path history --collector 'http://[::1]:4780' --since 3h --source 2001:db8::/32 --destination-port 443 --limit 20`)
     expect(curl(q, 'http://localhost:4780')).toBe(`curl -s 'http://localhost:4780/v1/paths?since=3h&source=2001%3Adb8%3A%3A%2F32&destination_port=443&limit=20&incomplete=true'`)
     expect(command({ path: '/v1/health', parameters: {} }, 'x')).toBeNull()
     expect(command({ path: '/v1/packets', parameters: { from: '2026-11-21T11:00:00Z', until: '2026-11-21T12:00:00Z', lost: true, next_header: 6 } }, 'x'))
       .toBe('waymark packet history --collector x --since 2026-11-21T11:00:00Z --until 2026-11-21T12:00:00Z --lost --protocol 6')
-    // What has no flag is a condition.
-    expect(command({ path: '/v1/changes', parameters: { since: '1h', source_port: 53 } }, 'x')).toBe(`waymark change history --collector x --since 1h --where 'packet.source_port == 53'`)
-    expect(command({ path: '/v1/paths', parameters: { since: '1h', source_port: 53, where: 'delay_ns > 5 or complete' } }, 'x'))
-      .toBe(`waymark path history --collector x --since 1h --where '(delay_ns > 5 or complete) and packet.source_port == 53'`)
+    expect(command({ path: '/v1/paths', parameters: { since: '1h', compare: '24h', source_port: 53, where: 'delay_ns > 5 or complete' } }, 'x'))
+      .toBe(`waymark path history --collector x --since 1h --compare 24h --source-port 53 --where 'delay_ns > 5 or complete'`)
     expect(command({ path: '/v1/segments', parameters: { since: '1h', order: 'loss', buckets: 60, baseline: '24h' } }, 'x')).toBe('waymark segment history --collector x --since 1h --order loss --baseline 24h')
-    expect(command({ path: '/v1/grid', parameters: { since: '1h', source: '2001:db8::/32' } }, 'x')).toBe('waymark grid history --collector x --since 1h --source 2001:db8::/32')
+    expect(command({ path: '/v1/grid', parameters: { since: '1h', source: '2001:db8::/32', compare: '7d' } }, 'x')).toBe('waymark grid history --collector x --since 1h --source 2001:db8::/32 --compare 7d')
   })
   test('are no formulas in CSV', () => {
     expect(csvValue('=HYPERLINK("x")')).toBe(`"'=HYPERLINK(""x"")"`)

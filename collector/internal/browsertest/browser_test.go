@@ -146,6 +146,7 @@ func TestScreens(t *testing.T) {
 	w := count(packets)
 	visits := []visit{
 		{Path: "/?" + period, Check: true, CSV: true, Paint: true, judge: w.paths},
+		{Path: "/?" + secondHalf + "&compare=previous&destination_port=443", Check: true, CSV: true, judge: w.compared},
 		{Path: "/changes?" + period, Check: true, CSV: true, judge: w.changes},
 		{Path: "/segments?order=held&" + period, Check: true, CSV: true, judge: w.segments},
 		{Path: "/grid?" + period, Check: true, CSV: true, judge: w.grid},
@@ -174,6 +175,8 @@ func TestScreens(t *testing.T) {
 			visits[i].judge(t, &s)
 			if s.Command != "" {
 				compareCommand(t, &s)
+			} else if s.Request != "" && !strings.Contains(s.Request, "/v1/live") && !strings.Contains(s.Request, "/v1/health") {
+				t.Errorf("no command asks the same as %s", s.Request)
 			}
 			if visits[i].Paint {
 				if t.Logf("first paint after %.0f ms", s.Paint); s.Paint <= 0 || s.Paint > float64(patience.Of(mostPaint).Milliseconds()) {

@@ -4,8 +4,10 @@ package browsertest
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/record"
 )
@@ -14,6 +16,7 @@ import (
 type wanted struct {
 	all, lost int
 	routes    map[string]int     // packets
+	earlier   map[string]int     // of them, in the first half of the time
 	lostOn    map[string]int     // of them
 	delays    map[string][]int64 // of whole paths
 	pairs     map[string]int     // packets from a first node to a last one
@@ -24,6 +27,7 @@ type wanted struct {
 func count(packets []*record.Path) *wanted {
 	w := &wanted{
 		routes:  map[string]int{},
+		earlier: map[string]int{},
 		lostOn:  map[string]int{},
 		delays:  map[string][]int64{},
 		pairs:   map[string]int{},
@@ -34,6 +38,9 @@ func count(packets []*record.Path) *wanted {
 		w.all++
 		r := route(p)
 		w.routes[r]++
+		if p.Time.Before(begin.Add(5 * time.Minute)) {
+			w.earlier[r]++
+		}
 		for _, n := range p.Nodes {
 			w.held[n.Node] = append(w.held[n.Node], int64(n.TransitDelay.Value))
 		}
@@ -51,6 +58,15 @@ func count(packets []*record.Path) *wanted {
 	return w
 }
 
+// halves are the packets by path in the second half of the time, and in the first one.
+func (w *wanted) halves() (now, before map[string]int) {
+	now = map[string]int{}
+	for r, n := range w.routes {
+		now[r] = n - w.earlier[r]
+	}
+	return now, w.earlier
+}
+
 func (w *wanted) paths(t *testing.T, s *seen) {
 	wants(t, "the heading", s.Heading, fmt.Sprintf("%s packets on %d paths, %d lost", spacedText(w.all), len(w.routes), w.lost))
 	rows := s.rows(t)
@@ -66,6 +82,27 @@ func (w *wanted) paths(t *testing.T, s *seen) {
 	if !strings.Contains(s.Text, hostile) {
 		t.Errorf("the page has no node called %s: %s", hostile, s.Text)
 	}
+}
+
+// compared wants both halves of the time, of which the second flow's path is in the first one only.
+func (w *wanted) compared(t *testing.T, s *seen) {
+	if !strings.Contains(s.Command, " --compare 5m ") || !strings.Contains(s.Command, " --destination-port 443 ") {
+		t.Error(s.Command)
+	}
+	usual, detour := "athos → porthos → planchet → aramis", "athos → dartagnan → planchet → aramis"
+	now, before := w.halves()
+	shares := map[string][2]string{}
+	for _, row := range s.rows(t) {
+		shares[row["Path"]] = [2]string{row["Packets"], row["before"]}
+	}
+	for _, path := range []string{usual, detour} {
+		got := shares[path]
+		wants(t, "packets of the second half on "+path, got[0], now[path])
+		if want := float64(before[path]) / float64(w.all/2); math.Abs(number(t, got[1])-want) > 1e-9 {
+			t.Errorf("the share of %s before is %s, not %v", path, got[1], want)
+		}
+	}
+	wants(t, "the graphs", strings.Count(s.Text, "Before 2026-11-21 11:50:00 – 11:55:00"), 1)
 }
 
 func (w *wanted) changes(t *testing.T, s *seen) {

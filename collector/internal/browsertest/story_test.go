@@ -19,6 +19,8 @@ var (
 	begin  = time.Date(2026, 11, 21, 11, 50, 0, 0, time.UTC)
 	end    = begin.Add(10 * time.Minute)
 	period = "from=2026-11-21T11:50:00Z&until=2026-11-21T12:00:00Z"
+
+	secondHalf = "from=2026-11-21T11:55:00Z&until=2026-11-21T12:00:00Z" // after the second flow moved
 )
 
 // hostile is the name of a node: it must be shown as it is, and nothing else may come of it.
