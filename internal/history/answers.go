@@ -50,6 +50,7 @@ type (
 		Share      float64
 		Incomplete uint64
 		Lost       uint64
+		LossKnown  bool `json:"loss_known"`
 		Delay      *delays
 		Negative   uint64 `json:"delay_negative"`
 		Hops       []hop
@@ -97,6 +98,7 @@ type (
 		From            node
 		To              *node
 		Egress, Ingress *iface
+		LossKnown       bool `json:"loss_known"`
 		measured
 		Baseline *measured
 	}
@@ -111,8 +113,9 @@ type (
 		Pairs []pair
 	}
 	pair struct {
-		From node
-		To   *node
+		From      node
+		To        *node
+		LossKnown bool `json:"loss_known"`
 		between
 		Before *between
 	}

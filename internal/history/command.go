@@ -115,8 +115,9 @@ var Subjects = []Subject{
 		Noun: "path", Short: "Show which paths packets took, from a collector", path: "/v1/paths", flows: true, nodes: true, limit: 20,
 		Long: `Show which paths packets took in the past, the slowest first, with their shares
 and percentiles of the delay. SLOWEST is the node or the link with the longest
-median. LOST are packets of which it is known that they were lost, CUT those
-that not every node reported. BEFORE is what the share and the 99th percentile
+median. LOST are packets of which it is known that they were lost; "-" where
+that cannot be known: Direct Exports that are missing tell it, a trace is lost
+with its packet. CUT are those that not every node reported. BEFORE is what the share and the 99th percentile
 were in the time that --compare names. --nodes adds a line for each node.`,
 		Examples:   "  waymark path history --source 2001:db8:1::/48 --since 3h\n  waymark path history --port 443 --since 03:00 --until 03:30 --nodes\n  waymark path history --destination-port 443 --since 1h --compare 24h\n  waymark path history --where 'delay_ns > 5000000'",
 		parameters: []parameter{compare, where("packets")},
@@ -145,8 +146,9 @@ collector's host, or the node that found it.`,
 		Noun: "segment", Short: "Show the ways from one node to the next, from a collector", path: "/v1/segments", flows: true, limit: 50,
 		Long: `Show the ways from one node to the next one that reported, the worst first: the
 delay of the link by the clocks of both nodes, how long the first node held
-packets, and what was lost after it. BEFORE is the 99th percentile of the other
-time that --baseline or --compare name.`,
+packets, and what was lost after it, where no next node reported it. LOST is
+"-" where that cannot be known, as of traces. BEFORE is the 99th percentile of
+the other time that --baseline or --compare name.`,
 		Examples: "  waymark segment history --since 1h --baseline 24h\n  waymark segment history --order loss --source 2001:db8:1::/48\n  waymark segment history --since 30m --compare 7d\n  waymark segment history --where 'packet.destination_port == 443'",
 		parameters: []parameter{{flag: "order", name: "order", usage: "sort by this `WORD`: link, held, loss or packets (default link)"},
 			{flag: "baseline", name: "baseline", usage: "compare with this `TIME` before, such as 24h"}, compare, where("packets")},
@@ -156,7 +158,8 @@ time that --baseline or --compare name.`,
 		Noun: "grid", Short: "Show delay and loss between the ends of paths, from a collector", path: "/v1/grid", flows: true, limit: 1000,
 		Long: `Show the pairs of nodes between which packets went, those with loss first, then
 the slowest. Of pairs that are not there, nothing is known. A pair without a
-last node has the packets that no such node reported. BEFORE is what the column
+last node has the packets that no such node reported. LOST is "-" where it
+cannot be known, as of traces: they are lost with their packets. BEFORE is what the column
 to its left was in the time that --compare names.`,
 		Examples:   "  waymark grid history --since 15m --destination 2001:db8:2::/48\n  waymark grid history --where 'packet.next_header == 6'\n  waymark grid history --json | jq '.pairs[] | select(.lost > 0)'",
 		parameters: []parameter{compare, where("packets")},

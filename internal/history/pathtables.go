@@ -122,7 +122,7 @@ func (c *compared) cells() []string {
 	}
 	d := percentiles(c.now.Delay)
 	return []string{
-		count(c.now.Packets), columns.Percent(c.now.Share), share, d[0], d[1], d[2], p99, some(c.now.Lost), some(c.now.Incomplete),
+		count(c.now.Packets), columns.Percent(c.now.Share), share, d[0], d[1], d[2], p99, lost(c.now.Lost, c.now.LossKnown), some(c.now.Incomplete),
 		slowest(c.now.Hops),
 	}
 }

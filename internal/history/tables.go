@@ -94,6 +94,14 @@ func worst(a, b *delays) int {
 
 func count(n uint64) string { return strconv.FormatUint(n, 10) }
 
+// lost is how many packets were lost: nothing where that cannot be known. A zero is one that was measured.
+func lost(n uint64, known bool) string {
+	if known {
+		return count(n)
+	}
+	return some(n)
+}
+
 // some is a number, and nothing for 0.
 func some(n uint64) string {
 	if n == 0 {
@@ -204,7 +212,7 @@ func (p *page) segments(a *segments) error {
 			interfaceOf(s.Egress),
 			nameOf(s.To),
 			count(s.Packets),
-			some(s.Lost),
+			lost(s.Lost, s.LossKnown && s.To == nil),
 			link[0],
 			link[2],
 			before[0],
@@ -238,12 +246,12 @@ func (p *page) grid(a *grid) error {
 	t := table(append(list, columns.Column{Name: "BEFORE", AlignRight: true, Rank: 1},
 		columns.Column{Name: "NEGATIVE", AlignRight: true, Rank: 4})...)
 	for i := range a.Pairs {
-		one, lost, p99 := &a.Pairs[i], "", ""
+		one, before, p99 := &a.Pairs[i], "", ""
 		if one.Before != nil {
-			lost, p99 = some(one.Before.Lost), percentiles(one.Before.Delay)[2]
+			before, p99 = lost(one.Before.Lost, one.LossKnown), percentiles(one.Before.Delay)[2]
 		}
 		cells := append(
-			[]string{nameOf(&one.From), nameOf(one.To), count(one.Packets), some(one.Lost), lost, count(one.Paths)},
+			[]string{nameOf(&one.From), nameOf(one.To), count(one.Packets), lost(one.Lost, one.LossKnown), before, count(one.Paths)},
 			percentiles(one.Delay)...)
 		t.Add(append(cells, p99, some(one.Negative))...)
 	}
@@ -282,9 +290,9 @@ func (p *page) losses(a *losses) error {
 	)
 	for i := range a.Flows {
 		f := &a.Flows[i]
-		lost, before := "", ""
+		missing, before := "", ""
 		if f.Blocks > f.Uncertain { // else nothing is known
-			lost = count(f.Lost)
+			missing = count(f.Lost)
 		}
 		if f.Before != nil {
 			before = percent(f.Before.Ratio)
@@ -294,7 +302,7 @@ func (p *page) losses(a *losses) error {
 			cmp.Or(record.Printable(f.FromNode), strconv.FormatInt(f.From, 10)),
 			cmp.Or(record.Printable(f.ToNode), strconv.FormatInt(f.To, 10)),
 			count(f.Sent),
-			lost,
+			missing,
 			percent(f.Ratio),
 			before,
 			count(f.Blocks),
@@ -323,16 +331,16 @@ func (p *page) losses(a *losses) error {
 	)
 	for i := range a.Edges {
 		e := &a.Edges[i]
-		lost := ""
+		missing := ""
 		if e.Lost != nil {
-			lost = strconv.FormatInt(*e.Lost, 10)
+			missing = strconv.FormatInt(*e.Lost, 10)
 		}
 		t.Add(
 			record.Printable(e.Source),
 			record.Printable(e.Destination),
 			record.Printable(e.Node),
 			strconv.FormatInt(e.Packets, 10),
-			lost,
+			missing,
 			strconv.FormatInt(e.Unknown, 10),
 			strconv.FormatInt(e.Duplicates, 10),
 			strconv.FormatInt(e.Reordered, 10),

@@ -581,6 +581,8 @@ export interface Pair {
   delay_negative?: number
   /** The encapsulating node. */
   from: Node
+  /** Whether it can be known that packets were lost: by postcards that are missing. A trace comes with its packet, so that of traces, lost is 0, and no measured zero. */
+  loss_known: boolean
   /** Packets of which it is known that they were lost: only of a pair without a last node. */
   lost: number
   /** Packets from one to the other. */
@@ -621,6 +623,8 @@ export interface Path {
   incomplete: number
   /** When the last of them was seen. */
   last: string
+  /** Whether it can be known that packets were lost: by postcards that are missing. A trace comes with its packet, so that of traces, lost is 0, and no measured zero. */
+  loss_known: boolean
   /** Packets of which it is known that they were lost. */
   lost: number
   /** IOAM Namespace-ID. */
@@ -705,6 +709,8 @@ export interface Segment {
   link?: Delays
   /** Packets whose difference is negative, because the clocks differ. */
   link_negative?: number
+  /** Whether it can be known that packets were lost: by postcards that are missing. A trace comes with its packet, so that of traces, lost is 0, and no measured zero. */
+  loss_known: boolean
   /** Those of which it is known that they were lost after it; only of a segment without a next node. */
   lost: number
   /** IOAM Namespace-ID. */

@@ -162,6 +162,45 @@ func TestHistoryCommandsCompare(t *testing.T) {
 	}
 }
 
+// Of traces, it cannot be known that packets were lost: that is no zero. Postcards tell it.
+func TestHistoryCommandsLossKnown(t *testing.T) {
+	at := time.Now().Add(-10 * time.Minute)
+	for source, one := range map[string]func(time.Time) record.Record{
+		"traces":    func(at time.Time) record.Record { return carried(at, 124, true) },
+		"postcards": func(at time.Time) record.Record { return postcards(at, 0xf80000, "2001:db8::1", 5) },
+	} {
+		var list []record.Record
+		for i := range 100 {
+			list = append(list, one(at.Add(time.Duration(i)*time.Second)))
+		}
+		known, shown := source == "postcards", map[bool]string{true: "0", false: "-"}[source == "postcards"]
+		s := serve(t, time.Now(), list)
+		var paths query.Paths
+		var segments query.Segments
+		var grid query.Grid
+		for path, into := range map[string]any{"/v1/paths": &paths, "/v1/segments": &segments, "/v1/grid": &grid} {
+			s.ask(path, into)
+		}
+		if len(paths.Paths) != 1 || len(grid.Pairs) != 1 || len(segments.Segments) != 2 || paths.Paths[0].LossKnown != known ||
+			grid.Pairs[0].LossKnown != known || segments.Segments[0].LossKnown != known || segments.Segments[1].LossKnown != known {
+			t.Errorf("%s: %+v %+v %+v", source, paths.Paths, grid.Pairs, segments.Segments)
+		}
+		for line, want := range map[string]string{
+			"path":                `(?s) P99 +(LOST +)?SLOWEST.* 1µs( +0)? +west`,
+			"grid":                `west +east +100 +` + shown + ` +1 `,
+			"path --where true":   `(?s) P99 +(LOST +)?SLOWEST.* 1µs( +0)? +west`,
+			"grid --where true":   `west +east +100 +` + shown + ` +1 `,
+			"segment --limit 999": `PACKETS`,
+		} {
+			out, _, err := commanded(t, s.URL, line)
+			if err != nil || !regexp.MustCompile(want).MatchString(out) ||
+				!strings.HasPrefix(line, "grid") && strings.Contains(out, "LOST") != known {
+				t.Errorf("%s, %s: %v\n%s", source, line, err, out)
+			}
+		}
+	}
+}
+
 // What is missing in an answer is said with its time and its reason, and has no characters that control a terminal.
 func TestHistoryCommandsSayWhatIsMissing(t *testing.T) {
 	t.Parallel()

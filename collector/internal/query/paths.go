@@ -46,6 +46,7 @@ type Path struct {
 	Bytes      uint64       `json:"bytes"`
 	Incomplete uint64       `json:"incomplete"`
 	Lost       uint64       `json:"lost"`
+	LossKnown  bool         `json:"loss_known"`
 	First      instant.Time `json:"first"`
 	Last       instant.Time `json:"last"`
 	Delay      *Delays      `json:"delay,omitempty"`
@@ -141,6 +142,7 @@ func (q *Queries) pathsIn(ctx context.Context, ask PathsQuestion) (*Paths, error
 		a.Nodes, a.Segments = sum.list()
 		return err
 	})
+	a.sayKnown()
 	return a, err
 }
 
@@ -271,8 +273,9 @@ type Grid struct {
 
 // Pair is a first and a last node of paths.
 type Pair struct {
-	From Node  `json:"from"`
-	To   *Node `json:"to,omitempty"`
+	From      Node  `json:"from"`
+	To        *Node `json:"to,omitempty"`
+	LossKnown bool  `json:"loss_known"`
 	PairMeasured
 	Before *PairMeasured `json:"before,omitempty"`
 }
@@ -356,6 +359,7 @@ ORDER BY packets DESC, w.e1, w.n1 LIMIT ` + p.add(limit+1)
 			return err
 		})
 	})
+	a.sayKnown()
 	return a, err
 }
 

@@ -2,10 +2,12 @@
 
 import { useAnswer, type Question } from '../ask'
 import { count, duration, nodeName, share } from '../format'
+
 import { Actions } from '../parts/actions'
 import { Shown } from '../parts/answer'
 import { Choice } from '../parts/choice'
 import { Negatives } from '../parts/delay'
+import { lostOf, Losses, lossUnknown } from '../parts/losses'
 import { drawTable, saveTable, Table, type Column } from '../parts/table'
 import '../measures.css'
 import { nodeKey } from '../paths/merge'
@@ -22,22 +24,26 @@ export const most = 40
 
 const key: (n: Node) => string = nodeKey
 
-interface Place { key: string; name: string; packets: number }
+/** known: packets of which it can be known that they were lost. */
+interface Place { key: string; name: string; packets: number; known: number }
 
 /** The matrix: the busiest nodes at which packets begin, and at which they end. */
 export function matrix(pairs: Pair[]) {
   const rows = new Map<string, Place>(), ends = new Map<string, Place>(), cells = new Map<string, Pair>(), unseen = new Map<string, Pair>()
-  const add = (to: Map<string, Place>, n: Node, packets: number) => {
-    const place = to.get(key(n)) ?? { key: key(n), name: nodeName(n), packets: 0 }
-    place.packets += packets
+  const add = (to: Map<string, Place>, n: Node, p: Pair) => {
+    const place = to.get(key(n)) ?? { key: key(n), name: nodeName(n), packets: 0, known: 0 }
+    place.packets += p.packets
+    if (p.loss_known) place.known += p.packets
     to.set(place.key, place)
   }
+  // Two pairs can have the same ends, of postcards and of traces: the busier one is in the cell.
+  const put = (to: Map<string, Pair>, at: string, p: Pair) => { if (p.packets > (to.get(at)?.packets ?? 0)) to.set(at, p) }
   for (const p of pairs) {
-    add(rows, p.from, p.packets)
+    add(rows, p.from, p)
     if (p.to) {
-      add(ends, p.to, p.packets)
-      cells.set(`${key(p.from)} ${key(p.to)}`, p)
-    } else unseen.set(key(p.from), p)
+      add(ends, p.to, p)
+      put(cells, `${key(p.from)} ${key(p.to)}`, p)
+    } else if (p.loss_known || p.lost > 0) put(unseen, key(p.from), p)
   }
   const busiest = (of: Map<string, Place>) => [...of.values()].sort((a, b) => b.packets - a.packets).slice(0, most).sort((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }))
   return { from: busiest(rows), to: busiest(ends), cells, unseen, hidden: Math.max(0, rows.size - most) + Math.max(0, ends.size - most) }
@@ -72,7 +78,7 @@ function Matrix({ pairs, by }: { pairs: Pair[]; by: Percentile }) {
               <tr key={f.key}>
                 <th scope="row">{f.name}</th>
                 {m.to.map((t) => <Cell key={t.key} pair={m.cells.get(`${f.key} ${t.key}`)} by={by} from={f.name} to={t.name} least={least} greatest={greatest} />)}
-                <Lost pair={m.unseen.get(f.key)} all={f.packets} />
+                <Lost pair={m.unseen.get(f.key)} of={f} />
               </tr>
             ))}
           </tbody>
@@ -81,6 +87,7 @@ function Matrix({ pairs, by }: { pairs: Pair[]; by: Percentile }) {
       <p class="legend">
         <span><i class="empty" /> no data: nothing is known</span>
         <span><i style={shade('slow', 0)} /> {values.length ? duration(least) : 'fast'}</span><span><i style={shade('slow', 1)} /> {values.length ? duration(greatest) : 'slow'}</span>
+        {m.from.some((f) => f.known === 0) && <span>{lossUnknown}</span>}
         {m.hidden > 0 && <span>The matrix has the {most} busiest nodes of each side; the table has all.</span>}
       </p>
     </>
@@ -95,17 +102,18 @@ function Cell({ pair, by, from, to, least, greatest }: { pair?: Pair; by: Percen
   return <td style={shade('slow', depth(value, least, greatest))} title={title}>{duration(value)}</td>
 }
 
-function Lost({ pair, all }: { pair?: Pair; all: number }) {
-  if (!pair || pair.lost === 0) return <td class="apart" title={`${count(all)} packets; none is known to be lost`}>0</td>
-  const part = pair.lost / all
-  return <td class="apart lost" style={shade('bad', Math.min(1, part * 20))} title={`${count(pair.lost)} of ${count(all)} packets are known to be lost`}>{share(part)}</td>
+function Lost({ pair, of }: { pair?: Pair; of: Place }) {
+  if (of.known === 0) return <td class="apart empty" title={lossUnknown}>–</td>
+  if (!pair || pair.lost === 0) return <td class="apart" title={`${count(of.known)} packets; none is known to be lost`}>0</td>
+  const part = pair.lost / of.known
+  return <td class="apart lost" style={shade('bad', Math.min(1, part * 20))} title={`${count(pair.lost)} of ${count(of.known)} packets are known to be lost`}>{share(part)}</td>
 }
 
 const columns: Column<Pair>[] = [
   { key: 'from', title: 'From', value: (p) => nodeName(p.from), width: 150, grows: true },
   { key: 'to', title: 'To', vital: true, value: (p) => (p.to ? nodeName(p.to) : 'not seen to leave'), width: 150, grows: true, show: (p) => (p.to ? nodeName(p.to) : <span class="unknown">not seen to leave</span>) },
   { key: 'packets', title: 'Packets', value: (p) => p.packets, text: (p) => count(p.packets), number: true, width: 100 },
-  { key: 'lost', title: 'Lost', about: 'Packets of which it is known that they were lost', value: (p) => p.lost, text: (p) => count(p.lost), number: true, width: 80, vital: true, show: (p) => (p.lost ? <span class="lost">{count(p.lost)}</span> : p.to ? <span class="soft">0</span> : '0') },
+  { key: 'lost', title: 'Lost', about: 'Packets of which it is known that they were lost', value: lostOf, text: (p) => count(lostOf(p)), number: true, width: 80, vital: true, show: (p) => <Losses of={p} soft={p.to !== undefined} /> },
   { key: 'paths', title: 'Paths', value: (p) => p.paths, text: (p) => count(p.paths), number: true, width: 70 },
   ...(['p50_ns', 'p95_ns', 'p99_ns', 'max_ns'] as const).map((k): Column<Pair> => ({
     key: k, title: k === 'max_ns' ? 'Greatest' : k.slice(0, 3), about: `Delay from one to the other, by the clocks of both: ${percentiles[k]}`, value: (p) => p.delay?.[k], text: (p) => duration(p.delay?.[k]), number: true, width: 90, vital: k === 'p99_ns',

@@ -2,10 +2,12 @@
 
 import { useAnswer, type Question } from '../ask'
 import { count, difference, duration, interfaceName, nodeName, share } from '../format'
+
 import { Actions } from '../parts/actions'
 import { Shown } from '../parts/answer'
 import { Choice } from '../parts/choice'
 import { Negatives } from '../parts/delay'
+import { lostOf, Losses, lossUnknown } from '../parts/losses'
 import { Spark } from '../parts/spark'
 import { drawTable, saveTable, Table, type Column } from '../parts/table'
 import '../measures.css'
@@ -59,8 +61,8 @@ function columnsOf(a: Segments, order: string, compared: boolean): Column<Segmen
     { key: 'hops', title: 'Hops', about: 'By hop limits: more than 1 if nodes between did not report', value: (s) => s.hops, text: (s) => (s.hops ? count(s.hops) : '–'), number: true, width: 60 },
     { key: 'packets', title: 'Packets', value: (s) => s.packets, text: (s) => count(s.packets), number: true, width: 90, vital: order === 'packets' },
     {
-      key: 'lost', title: 'Lost after', about: 'Packets of which it is known that they were lost after the node', value: (s) => s.lost, text: (s) => count(s.lost), number: true, width: 90, vital: order === 'loss',
-      show: (s) => (s.lost > 0 ? <span class="lost" title={share(lossOf(s))}>{count(s.lost)}</span> : s.to ? <span class="soft">0</span> : count(s.lost)),
+      key: 'lost', title: 'Lost after', about: 'Packets of which it is known that they were lost after the node', value: lostOf, text: (s) => count(lostOf(s)), number: true, width: 90, vital: order === 'loss',
+      show: (s) => <Losses of={s} soft={s.to !== undefined} title={share(lossOf(s))} />,
     },
     ...delays('link', 'Link', 'Time from this node to the next, by the clocks of both', compared, order === 'link'),
     ...(steps.length > 1 ? [{
@@ -79,7 +81,7 @@ export function sentence(list: Segment[], order: string): string {
   const name = segmentName(first)
   switch (order) {
     case 'held': return first.held ? `${nodeName(first.from)} holds packets longest: p99 ${duration(first.held.p99_ns)}` : 'No node said how long it held packets'
-    case 'loss': return first.lost > 0 ? `Most is lost after ${nodeName(first.from)}${first.egress ? ` ${interfaceName(first.egress)}` : ''}: ${count(first.lost)} packets` : 'No packet is known to be lost'
+    case 'loss': return first.lost > 0 ? `Most is lost after ${nodeName(first.from)}${first.egress ? ` ${interfaceName(first.egress)}` : ''}: ${count(first.lost)} packets` : list.some((s) => s.loss_known) ? 'No packet is known to be lost' : 'Of no packet is it known whether it was lost'
     case 'packets': return `${name} has the most packets: ${count(first.packets)}`
     default: return first.link ? `${name} is the slowest: p99 ${duration(first.link.p99_ns)}` : 'Of no segment is the delay known'
   }
@@ -105,6 +107,7 @@ function View() {
               <h1>{sentence(a.segments, order)}</h1>
               <Actions question={question} csv={() => saveTable('segments', files, a.segments)} png={() => drawTable('segments', files, a.segments)} />
             </div>
+            {a.segments.some((s) => !s.loss_known) && <p class="caption">{lossUnknown}</p>}
             <Table name="main" title="Segments" columns={columns} rows={a.segments} id={(s) => s.segment} mark={(s) => (s.lost > 0 ? 'loses' : '')} />
           </>
         )
