@@ -78,6 +78,13 @@ func where(on string) parameter {
 	}
 }
 
+// ofWays select packets by where they passed.
+var ofWays = []parameter{
+	{flag: "segment", name: "segment", usage: "only packets that passed the segment with this `ID`, of 'waymark segment history --json'"},
+	{flag: "from-node-id", name: "from_node_id", usage: "only packets whose first node has this `ID`"},
+	{flag: "to-node-id", name: "to_node_id", usage: "only packets whose last node has this `ID`"},
+}
+
 // compare is another time of the same length.
 var compare = parameter{
 	flag: "compare", name: "compare", usage: "compare with the same time so much earlier: `TIME`, such as 7d",
@@ -117,10 +124,11 @@ var Subjects = []Subject{
 and percentiles of the delay. SLOWEST is the node or the link with the longest
 median. LOST are packets of which it is known that they were lost; "-" where
 that cannot be known: Direct Exports that are missing tell it, a trace is lost
-with its packet. CUT are those that not every node reported. BEFORE is what the share and the 99th percentile
-were in the time that --compare names. --nodes adds a line for each node.`,
+with its packet. CUT are those that not every node reported. BEFORE is what the
+share and the 99th percentile were in the time that --compare names. --nodes
+adds a line for each node.`,
 		Examples:   "  waymark path history --source 2001:db8:1::/48 --since 3h\n  waymark path history --port 443 --since 03:00 --until 03:30 --nodes\n  waymark path history --destination-port 443 --since 1h --compare 24h\n  waymark path history --where 'delay_ns > 5000000'",
-		parameters: []parameter{compare, where("packets")},
+		parameters: append([]parameter{compare, where("packets")}, ofWays...),
 		ask:        answering((*paths).whole, (*page).paths),
 	},
 	{
@@ -159,8 +167,8 @@ the other time that --baseline or --compare name.`,
 		Long: `Show the pairs of nodes between which packets went, those with loss first, then
 the slowest. Of pairs that are not there, nothing is known. A pair without a
 last node has the packets that no such node reported. LOST is "-" where it
-cannot be known, as of traces: they are lost with their packets. BEFORE is what the column
-to its left was in the time that --compare names.`,
+cannot be known, as of traces: they are lost with their packets. BEFORE is what
+the column to its left was in the time that --compare names.`,
 		Examples:   "  waymark grid history --since 15m --destination 2001:db8:2::/48\n  waymark grid history --where 'packet.next_header == 6'\n  waymark grid history --json | jq '.pairs[] | select(.lost > 0)'",
 		parameters: []parameter{compare, where("packets")},
 		ask:        answering(func(a *grid) *answer { return &a.answer }, (*page).grid),
@@ -172,11 +180,11 @@ has its nodes with their times as they reported them, the time since the node
 before, and how long the node held it. CLOCK is how wrong the node's clock was
 at most, by its own records; no time is corrected by it.`,
 		Examples: "  waymark packet history --flow-id 7 --sequence 1234 --since 7d\n  waymark packet history --lost --source 2001:db8:1::/48\n  waymark packet history --min-delay 5ms --where 'len(nodes) > 4'",
-		parameters: []parameter{
+		parameters: append([]parameter{
 			{flag: "flow-id", name: "flow_id", usage: "only the packets with this `NUMBER` as Flow-ID"},
 			{flag: "sequence", name: "sequence", usage: "only the packets with this Sequence `NUMBER`"},
 			{flag: "min-delay", name: "min_delay", usage: "only packets that took at least this `TIME`, such as 5ms"},
-			{flag: "incomplete", name: "incomplete", usage: "only packets that not every node reported", isSwitch: true}, {flag: "lost", name: "lost", usage: "only packets that are known to be lost", isSwitch: true}, where("packets")},
+			{flag: "incomplete", name: "incomplete", usage: "only packets that not every node reported", isSwitch: true}, {flag: "lost", name: "lost", usage: "only packets that are known to be lost", isSwitch: true}, where("packets")}, ofWays...),
 		ask: answering(func(a *packets) *answer { return &a.answer }, (*page).packets),
 	},
 	{

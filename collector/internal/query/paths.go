@@ -18,6 +18,7 @@ import (
 type PathsQuestion struct {
 	Range
 	Flows
+	Passing
 	Before *Range        // another time to compare with; nil: none
 	Step   time.Duration // of series; 0: none
 	Where  *Condition    // nil: none
@@ -181,7 +182,7 @@ func unionOf(r *store.Reading, query func(of *store.Stored) string) string {
 
 // pathsOf finds the paths.
 func pathsOf(ctx context.Context, r *store.Reading, ask *PathsQuestion, a *Paths) error {
-	where, p := packetsOf(ask.Range, &ask.Flows)
+	where, p := ask.selected()
 	query := "WITH one AS (" + unionOf(r, func(of *store.Stored) string {
 		return "SELECT d.path, p.time, p.reason, p.verdict, p.length, p.delay_ns AS delay FROM " + of.Rows +
 			" p JOIN FILE(paths) d ON p.path = d.number WHERE " + where
@@ -224,7 +225,7 @@ func measureHops(
 	ids []uint64,
 	addDelays func(id uint64, i int, what string, h *exponential.Delays, negative uint64),
 ) error {
-	where, p := packetsOf(ask.Range, &ask.Flows)
+	where, p := ask.selected()
 	chosen := " AND d.path = ANY(" + p.add(ids) + ")"
 	hops := unionOf(r, func(of *store.Stored) string {
 		return "SELECT d.path, unnest(range(len(p.held_ns))) AS i, unnest(p.held_ns)::BIGINT AS held, unnest(" + of.Since + ") AS since FROM " +
