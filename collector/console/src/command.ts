@@ -5,12 +5,14 @@ import { address, type Question } from './ask'
 
 // What `waymark NOUN history` takes; the rest of a question says how it is shown.
 const flows = { source: 'source', destination: 'destination', port: 'port', source_port: 'source-port', destination_port: 'destination-port', next_header: 'protocol', namespace: 'namespace', where: 'where' }
+const ways = { segment: 'segment', from_node_id: 'from-node-id', to_node_id: 'to-node-id' }
 const commands: Record<string, { noun: string; flags: Record<string, string> }> = {
-  '/v1/paths': { noun: 'path', flags: { ...flows, compare: 'compare' } },
+  '/v1/paths': { noun: 'path', flags: { ...flows, ...ways, compare: 'compare' } },
   '/v1/changes': { noun: 'change', flags: { ...flows, window: 'window', moved: 'moved' } },
   '/v1/segments': { noun: 'segment', flags: { ...flows, order: 'order', baseline: 'baseline', compare: 'compare' } },
   '/v1/grid': { noun: 'grid', flags: { ...flows, compare: 'compare' } },
-  '/v1/packets': { noun: 'packet', flags: { ...flows, flow_id: 'flow-id', sequence: 'sequence', min_delay: 'min-delay', incomplete: 'incomplete', lost: 'lost' } },
+  '/v1/packets': { noun: 'packet', flags: { ...flows, ...ways, flow_id: 'flow-id', sequence: 'sequence', min_delay: 'min-delay', incomplete: 'incomplete', lost: 'lost' } },
+  '/v1/events': { noun: 'events', flags: { event: 'event', node: 'node' } },
   '/v1/loss': { noun: 'loss', flags: { flow: 'flow', where: 'where', compare: 'compare' } },
 }
 

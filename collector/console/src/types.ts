@@ -63,6 +63,17 @@ export interface Blocks {
   until: string
 }
 
+export interface Caller {
+  /** The user logged in with OpenID Connect; POST /logout ends that. */
+  login: boolean
+  /** The role sees a part of the packets. */
+  part: boolean
+  /** admin or viewer. */
+  role: string
+  /** Name; absent where the collector has no users. */
+  user?: string
+}
+
 export interface Change {
   /** The paths of this window. */
   became: Share[]

@@ -4,7 +4,6 @@ package browsertest
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +21,9 @@ type wanted struct {
 	pairs     map[string]int     // packets from a first node to a last one
 	between   map[string][]int64 // their delays
 	held      map[string][]int64 // by node
+
+	packet *record.Path          // number 1000 of the second flow
+	links  map[string][2][]int64 // times from a node to the next one, in the first half of the time and in the second
 }
 
 func count(packets []*record.Path) *wanted {
@@ -33,14 +35,25 @@ func count(packets []*record.Path) *wanted {
 		pairs:   map[string]int{},
 		between: map[string][]int64{},
 		held:    map[string][]int64{},
+		links:   map[string][2][]int64{},
 	}
 	for _, p := range packets {
 		w.all++
 		r := route(p)
-		w.routes[r]++
+		part := 1 // of the time
 		if p.Time.Before(begin.Add(5 * time.Minute)) {
-			w.earlier[r]++
+			part, w.earlier[r] = 0, w.earlier[r]+1
 		}
+		if p.FlowID == 2 && p.Sequence == 1000 {
+			w.packet = p
+		}
+		for i := range p.Nodes[1:] {
+			link := p.Nodes[i].Node + " → " + p.Nodes[i+1].Node
+			both := w.links[link]
+			both[part] = append(both[part], *p.Nodes[i+1].SincePrevious)
+			w.links[link] = both
+		}
+		w.routes[r]++
 		for _, n := range p.Nodes {
 			w.held[n.Node] = append(w.held[n.Node], int64(n.TransitDelay.Value))
 		}
@@ -58,15 +71,6 @@ func count(packets []*record.Path) *wanted {
 	return w
 }
 
-// halves are the packets by path in the second half of the time, and in the first one.
-func (w *wanted) halves() (now, before map[string]int) {
-	now = map[string]int{}
-	for r, n := range w.routes {
-		now[r] = n - w.earlier[r]
-	}
-	return now, w.earlier
-}
-
 func (w *wanted) paths(t *testing.T, s *seen) {
 	wants(t, "the heading", s.Heading, fmt.Sprintf("%s packets on %d paths, %d lost", spacedText(w.all), len(w.routes), w.lost))
 	rows := s.rows(t)
@@ -82,27 +86,6 @@ func (w *wanted) paths(t *testing.T, s *seen) {
 	if !strings.Contains(s.Text, hostile) {
 		t.Errorf("the page has no node called %s: %s", hostile, s.Text)
 	}
-}
-
-// compared wants both halves of the time, of which the second flow's path is in the first one only.
-func (w *wanted) compared(t *testing.T, s *seen) {
-	if !strings.Contains(s.Command, " --compare 5m ") || !strings.Contains(s.Command, " --destination-port 443 ") {
-		t.Error(s.Command)
-	}
-	usual, detour := "athos → porthos → planchet → aramis", "athos → dartagnan → planchet → aramis"
-	now, before := w.halves()
-	shares := map[string][2]string{}
-	for _, row := range s.rows(t) {
-		shares[row["Path"]] = [2]string{row["Packets"], row["before"]}
-	}
-	for _, path := range []string{usual, detour} {
-		got := shares[path]
-		wants(t, "packets of the second half on "+path, got[0], now[path])
-		if want := float64(before[path]) / float64(w.all/2); math.Abs(number(t, got[1])-want) > 1e-9 {
-			t.Errorf("the share of %s before is %s, not %v", path, got[1], want)
-		}
-	}
-	wants(t, "the graphs", strings.Count(s.Text, "Before 2026-11-21 11:50:00 – 11:55:00"), 1)
 }
 
 func (w *wanted) changes(t *testing.T, s *seen) {
@@ -208,6 +191,11 @@ func (w *wanted) live(t *testing.T, s *seen) {
 		}
 	}
 	wants(t, "packets, and those that are lost", []int{len(rows), lost}, []int{40, 3})
+	lostOf := s.column(t, "Losses of measured flows", "Segment", "Lost")
+	wants(t, "blocks of measured flows", fmt.Sprint(lostOf), "map[whole way, ingress → point 1:0 whole way, ingress → point 8:7]")
+	if !strings.Contains(s.Text, "2 blocks, 7 packets lost") {
+		t.Error(s.Text)
+	}
 	if !strings.Contains(s.Text, "athos → porthos → aramis, 37") {
 		t.Error(s.Text)
 	}
@@ -222,7 +210,7 @@ func (w *wanted) health(t *testing.T, s *seen) {
 	wants(t, "records of exporters", got, map[string]string{"athos": "12345 0", "porthos": "2000 0", hostile: "777 42"})
 	wants(t, "what the page shows", s.column(t, "Exporters", "Exporter", "Records")["athos"], spacedText(12345))
 	if !strings.Contains(s.Text, "porthos") || !strings.Contains(s.Text, "Postcards that came too late.") ||
-		!strings.Contains(s.Text, spacedText(w.all)+" packets") {
+		!strings.Contains(s.Text, spacedText(w.all+mostTraces)+" packets") {
 		t.Error(s.Text)
 	}
 }

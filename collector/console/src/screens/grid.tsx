@@ -2,25 +2,29 @@
 
 import { useAnswer, type Question } from '../ask'
 import { count, duration, nodeName, share } from '../format'
-
+import { saveShown } from '../export'
 import { Actions } from '../parts/actions'
 import { Shown } from '../parts/answer'
 import { Choice } from '../parts/choice'
 import { Negatives } from '../parts/delay'
 import { lostOf, Losses, lossUnknown } from '../parts/losses'
-import { drawTable, saveTable, Table, type Column } from '../parts/table'
+import { Over, type Line } from '../parts/over'
+import { saveTable, Table, type Column } from '../parts/table'
 import '../measures.css'
-import { nodeKey } from '../paths/merge'
+import { nodeKey, route } from '../paths/merge'
 import { asked } from '../question'
-import { param } from '../route'
+import { param, screenHref, set } from '../route'
 import { flowFilters, type Screen } from '../screen'
-import type { Delays, Grid, Node, Pair } from '../types'
+import { stepsOf } from '../steps'
+import type { Delays, Grid, Node, Pair, Paths } from '../types'
 
 const percentiles = { p99_ns: '99th percentile', p95_ns: '95th percentile', p50_ns: 'median', mean_ns: 'mean', max_ns: 'greatest' }
 type Percentile = keyof typeof percentiles & keyof Delays
 
 /** How many nodes a side of the matrix has; the table below has all pairs. */
 export const most = 40
+
+const rowOf = (p: Pair): string => `${key(p.from)} ${p.to ? key(p.to) : ''} ${p.loss_known}`
 
 const key: (n: Node) => string = nodeKey
 
@@ -99,7 +103,12 @@ function Cell({ pair, by, from, to, least, greatest }: { pair?: Pair; by: Percen
   const value = pair.delay?.[by]
   const title = `${from} → ${to}: ${count(pair.packets)} packets on ${count(pair.paths)} paths${pair.delay ? `, median ${duration(pair.delay.p50_ns)}, p95 ${duration(pair.delay.p95_ns)}, p99 ${duration(pair.delay.p99_ns)}` : ', no delay is known'}`
   if (value === undefined) return <td class="empty" title={title}>{pair.delay_negative ? <Negatives of={pair.delay_negative} all={pair.packets} /> : '?'}</td>
-  return <td style={shade('slow', depth(value, least, greatest))} title={title}>{duration(value)}</td>
+  const id = idsOf(pair), shown = duration(value)
+  return (
+    <td style={shade('slow', depth(value, least, greatest))} title={title}>
+      {id ? <button type="button" aria-pressed={param('pair') === id} aria-label={`${from} to ${to}: ${shown}, over the time`} onClick={() => set({ pair: param('pair') === id ? null : id }, true)}>{shown}</button> : shown}
+    </td>
+  )
 }
 
 function Lost({ pair, of }: { pair?: Pair; of: Place }) {
@@ -107,6 +116,28 @@ function Lost({ pair, of }: { pair?: Pair; of: Place }) {
   if (!pair || pair.lost === 0) return <td class="apart" title={`${count(of.known)} packets; none is known to be lost`}>0</td>
   const part = pair.lost / of.known
   return <td class="apart lost" style={shade('bad', Math.min(1, part * 20))} title={`${count(pair.lost)} of ${count(of.known)} packets are known to be lost`}>{share(part)}</td>
+}
+
+/** The numbers of both nodes, by which packets are selected; '' if they have none. */
+const idsOf = (p: Pair): string => (p.from.node_id !== undefined && p.to?.node_id !== undefined ? `${p.from.node_id} ${p.to.node_id}` : '')
+
+/** One pair over the time: each of its paths. */
+function Opened({ of }: { of: Pair }) {
+  const ends = { from_node_id: String(of.from.node_id), to_node_id: String(of.to?.node_id) }, way = { ...ends, way: `${nodeName(of.from)} → ${nodeName(of.to)}` }
+  const question: Question = { path: '/v1/paths', parameters: { ...asked(flowFilters), ...ends, buckets: 60, limit: 5 } }
+  const answer = useAnswer<Paths>(question)
+  const lines = (a: Paths, p: 'p50_ns' | 'p99_ns'): Line[] => a.paths.map((path) => ({ name: route(path), points: (path.series ?? []).map((s) => ({ time: s.time, ns: s.delay?.[p] })) }))
+  return (
+    <section class="details" aria-label="The chosen pair">
+      <div class="part">
+        <h2>{way.way}</h2>
+        <small>by path, the five busiest; drag over a chart to see a part of the time · <a href={screenHref('paths', way)}>Paths of it</a> · <a href={screenHref('packets', way)}>Packets of it</a></small>
+      </div>
+      <Shown of={answer} empty={(a) => a.paths.length === 0} nothing="No packets" part>
+        {(a) => <>{(['p50_ns', 'p99_ns'] as const).map((p) => <Over key={p} title={p.slice(0, 3)} file={`pair-${p.slice(0, 3)}`} steps={stepsOf(a)} step={a.step_ns ?? 0} lines={lines(a, p)} />)}</>}
+      </Shown>
+    </section>
+  )
 }
 
 const columns: Column<Pair>[] = [
@@ -133,6 +164,7 @@ function View() {
   const question: Question = { path: '/v1/grid', parameters: { ...asked(flowFilters), limit: 2000 } }
   const answer = useAnswer<Grid>(question)
   const by = (Object.hasOwn(percentiles, param('by')) ? param('by') : 'p99_ns') as Percentile
+  const open = (a: Grid) => a.pairs.find((p) => param('pair') !== '' && idsOf(p) === param('pair'))
   return (
     <>
     <div class="choices"><Choice name="by" title="Delay" of={percentiles} usual="p99_ns" /></div>
@@ -141,12 +173,14 @@ function View() {
         <>
           <div class="title">
             <h1>{sentence(a.pairs, by)}</h1>
-            <Actions question={question} csv={() => saveTable('grid', columns, a.pairs)} png={() => drawTable('grid', columns, a.pairs)} />
+            <Actions question={question} csv={() => saveTable('grid', columns, a.pairs)} png={() => saveShown('grid', '.matrix')} />
           </div>
           <Matrix pairs={a.pairs} by={by} />
+          {open(a) && <Opened of={open(a)!} />}
           <section>
             <h2>All pairs</h2>
-            <Table name="main" title="Pairs of nodes" columns={columns} rows={a.pairs} id={(p) => `${key(p.from)} ${p.to ? key(p.to) : ''}`} sort="-packets" height={420} />
+            <Table name="main" title="Pairs of nodes" columns={columns} rows={a.pairs} id={rowOf} sort="-packets" height={420}
+              opened={open(a) && rowOf(open(a)!)} open={(p) => { if (idsOf(p)) set({ pair: idsOf(p) === param('pair') ? null : idsOf(p) }, true) }} />
           </section>
         </>
       )}

@@ -6,6 +6,7 @@ import { count, difference, duration, nodeName, share, shareBar, triple } from '
 import { Actions } from '../parts/actions'
 import { Shown, Wholeness } from '../parts/answer'
 import { lostOf, lossUnknown } from '../parts/losses'
+import { Passing, passing } from '../parts/passing'
 import { saveTable, Table, type Column } from '../parts/table'
 import { useWidth } from '../parts/width'
 import { savePNG } from '../export'
@@ -63,7 +64,7 @@ function headline(a: Paths, graph: Graph) {
 
 function View() {
   const frame = useRef<HTMLDivElement>(null), wide = useWidth(frame)
-  const question: Question = { path: '/v1/paths', parameters: { ...asked(flowFilters), compare: comparedSpan(params.value), limit: 100 } }
+  const question: Question = { path: '/v1/paths', parameters: { ...asked(flowFilters), ...passing(), compare: comparedSpan(params.value), limit: 100 } }
   const answer = useAnswer<Paths>(question)
   const before = answer.data?.before ?? null
   const now = useRef<SVGSVGElement>(null), then = useRef<SVGSVGElement>(null)
@@ -78,6 +79,7 @@ function View() {
   const columns = useMemo(() => columnsOf(before !== null, answer.data?.paths[0] ?? before?.paths[0]), [answer.data, before])
   return (
     <div ref={frame}>
+    <Passing />
     <Shown of={answer} empty={(a) => a.paths.length === 0 && !a.before?.paths.length} nothing="No packets of these flows">
       {(a) => {
         const open = list.find((p) => p.id === param('path'))
