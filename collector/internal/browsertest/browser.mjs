@@ -54,6 +54,7 @@ async function visited(page, visit, wrong) {
   for (const keys of visit.press ?? []) await page.keyboard.press(keys)
   await settled(page)
   const seen = await page.evaluate(read)
+  for (const text of await page.evaluate(undrawn)) wrong.push(`a drawing does not show its text: ${text}`)
   if (visit.paint) seen.paint = await paint(page, visit)
   if (visit.csv) seen.csv = await csv(page)
   if (visit.png) seen.png = await png(page, visit.png)
@@ -91,6 +92,12 @@ function read() {
       rows: [...table.querySelectorAll('tbody tr:not([aria-hidden])')].map((row) => [...row.querySelectorAll('td, th')].map(text)),
     })),
   }
+}
+
+/** Texts of drawings that have no place, in the page. */
+function undrawn() {
+  const texts = [...document.querySelectorAll('main svg text')]
+  return texts.filter((e) => e.textContent.trim() !== '' && e.getBoundingClientRect().width === 0).map((e) => e.textContent).slice(0, 3)
 }
 
 /** How long a browser that has nothing takes until it shows something, in milliseconds: the quickest of three times. */
