@@ -42,13 +42,16 @@ type (
 		Instead *instead
 		Packets uint64
 		Paths   []path
+		Before  *paths
 	}
 	path struct {
+		ID         string `json:"path"`
 		Complete   bool
 		Packets    uint64
 		Share      float64
 		Incomplete uint64
 		Lost       uint64
+		LossKnown  bool `json:"loss_known"`
 		Delay      *delays
 		Negative   uint64 `json:"delay_negative"`
 		Hops       []hop
@@ -96,6 +99,7 @@ type (
 		From            node
 		To              *node
 		Egress, Ingress *iface
+		LossKnown       bool `json:"loss_known"`
 		measured
 		Baseline *measured
 	}
@@ -110,8 +114,13 @@ type (
 		Pairs []pair
 	}
 	pair struct {
-		From          node
-		To            *node
+		From      node
+		To        *node
+		LossKnown bool `json:"loss_known"`
+		between
+		Before *between
+	}
+	between struct {
 		Packets, Lost uint64
 		Paths         uint64
 		Delay         *delays
@@ -164,6 +173,7 @@ type (
 		Uncertain  uint64 `json:"blocks_uncertain"`
 		Sent, Lost uint64
 		Ratio      *float64
+		Before     *struct{ Ratio *float64 }
 	}
 	edgeLoss struct {
 		Node, Source, Destination string

@@ -50,6 +50,8 @@ var ofFlows = []parameter{
 	{flag: "source", name: "source", usage: "only packets from this `PREFIX` or address"},
 	{flag: "destination", name: "destination", usage: "only packets to this `PREFIX` or address"},
 	{flag: "port", name: "port", usage: "only packets from or to this `PORT`"},
+	{flag: "source-port", name: "source_port", usage: "only packets from this `PORT`"},
+	{flag: "destination-port", name: "destination_port", usage: "only packets to this `PORT`"},
 	{flag: "protocol", name: "next_header", usage: recordfilter.ProtocolUsage, read: protocolNumber},
 	{flag: "namespace", name: "namespace", usage: "only packets of the IOAM namespace with this `ID`"},
 }
@@ -74,6 +76,18 @@ func where(on string) parameter {
 		name:  "where",
 		usage: "only " + on + " for which this `CONDITION` on their fields is true, as of 'waymark collect --where'",
 	}
+}
+
+// ofWays select packets by where they passed.
+var ofWays = []parameter{
+	{flag: "segment", name: "segment", usage: "only packets that passed the segment with this `ID`, of 'waymark segment history --json'"},
+	{flag: "from-node-id", name: "from_node_id", usage: "only packets whose first node has this `ID`"},
+	{flag: "to-node-id", name: "to_node_id", usage: "only packets whose last node has this `ID`"},
+}
+
+// compare is another time of the same length.
+var compare = parameter{
+	flag: "compare", name: "compare", usage: "compare with the same time so much earlier: `TIME`, such as 7d",
 }
 
 // answering asks a question and shows the answer.
@@ -108,11 +122,14 @@ var Subjects = []Subject{
 		Noun: "path", Short: "Show which paths packets took, from a collector", path: "/v1/paths", flows: true, nodes: true, limit: 20,
 		Long: `Show which paths packets took in the past, the slowest first, with their shares
 and percentiles of the delay. SLOWEST is the node or the link with the longest
-median. LOST are packets of which it is known that they were lost, CUT those
-that not every node reported. --nodes adds a line for each node.`,
-		Examples:   "  waymark path history --source 2001:db8:1::/48 --since 3h\n  waymark path history --port 443 --since 03:00 --until 03:30 --nodes\n  waymark path history --where 'delay_ns > 5000000'",
-		parameters: []parameter{where("packets")},
-		ask:        answering(func(a *paths) *answer { return &a.answer }, (*page).paths),
+median. LOST are packets of which it is known that they were lost; "-" where
+that cannot be known: Direct Exports that are missing tell it, a trace is lost
+with its packet. CUT are those that not every node reported. BEFORE is what the
+share and the 99th percentile were in the time that --compare names. --nodes
+adds a line for each node.`,
+		Examples:   "  waymark path history --source 2001:db8:1::/48 --since 3h\n  waymark path history --port 443 --since 03:00 --until 03:30 --nodes\n  waymark path history --destination-port 443 --since 1h --compare 24h\n  waymark path history --where 'delay_ns > 5000000'",
+		parameters: append([]parameter{compare, where("packets")}, ofWays...),
+		ask:        answering((*paths).whole, (*page).paths),
 	},
 	{
 		Noun: "change", Short: "Show what moved from one path to another, from a collector", path: "/v1/changes", flows: true, limit: 100,
@@ -137,20 +154,23 @@ collector's host, or the node that found it.`,
 		Noun: "segment", Short: "Show the ways from one node to the next, from a collector", path: "/v1/segments", flows: true, limit: 50,
 		Long: `Show the ways from one node to the next one that reported, the worst first: the
 delay of the link by the clocks of both nodes, how long the first node held
-packets, and what was lost after it. BEFORE is the 99th percentile of the other
-time that --baseline or --compare name.`,
+packets, and what was lost after it, where no next node reported it. LOST is
+"-" where that cannot be known, as of traces. BEFORE is the 99th percentile of
+the other time that --baseline or --compare name.`,
 		Examples: "  waymark segment history --since 1h --baseline 24h\n  waymark segment history --order loss --source 2001:db8:1::/48\n  waymark segment history --since 30m --compare 7d\n  waymark segment history --where 'packet.destination_port == 443'",
 		parameters: []parameter{{flag: "order", name: "order", usage: "sort by this `WORD`: link, held, loss or packets (default link)"},
-			{flag: "baseline", name: "baseline", usage: "compare with this `TIME` before, such as 24h"}, {flag: "compare", name: "compare", usage: "compare with the same time so much earlier: `TIME`, such as 7d"}, where("packets")},
+			{flag: "baseline", name: "baseline", usage: "compare with this `TIME` before, such as 24h"}, compare, where("packets")},
 		ask: answering(func(a *segments) *answer { return &a.answer }, (*page).segments),
 	},
 	{
 		Noun: "grid", Short: "Show delay and loss between the ends of paths, from a collector", path: "/v1/grid", flows: true, limit: 1000,
 		Long: `Show the pairs of nodes between which packets went, those with loss first, then
 the slowest. Of pairs that are not there, nothing is known. A pair without a
-last node has the packets that no such node reported.`,
+last node has the packets that no such node reported. LOST is "-" where it
+cannot be known, as of traces: they are lost with their packets. BEFORE is what
+the column to its left was in the time that --compare names.`,
 		Examples:   "  waymark grid history --since 15m --destination 2001:db8:2::/48\n  waymark grid history --where 'packet.next_header == 6'\n  waymark grid history --json | jq '.pairs[] | select(.lost > 0)'",
-		parameters: []parameter{where("packets")},
+		parameters: []parameter{compare, where("packets")},
 		ask:        answering(func(a *grid) *answer { return &a.answer }, (*page).grid),
 	},
 	{
@@ -160,11 +180,11 @@ has its nodes with their times as they reported them, the time since the node
 before, and how long the node held it. CLOCK is how wrong the node's clock was
 at most, by its own records; no time is corrected by it.`,
 		Examples: "  waymark packet history --flow-id 7 --sequence 1234 --since 7d\n  waymark packet history --lost --source 2001:db8:1::/48\n  waymark packet history --min-delay 5ms --where 'len(nodes) > 4'",
-		parameters: []parameter{
+		parameters: append([]parameter{
 			{flag: "flow-id", name: "flow_id", usage: "only the packets with this `NUMBER` as Flow-ID"},
 			{flag: "sequence", name: "sequence", usage: "only the packets with this Sequence `NUMBER`"},
 			{flag: "min-delay", name: "min_delay", usage: "only packets that took at least this `TIME`, such as 5ms"},
-			{flag: "incomplete", name: "incomplete", usage: "only packets that not every node reported", isSwitch: true}, {flag: "lost", name: "lost", usage: "only packets that are known to be lost", isSwitch: true}, where("packets")},
+			{flag: "incomplete", name: "incomplete", usage: "only packets that not every node reported", isSwitch: true}, {flag: "lost", name: "lost", usage: "only packets that are known to be lost", isSwitch: true}, where("packets")}, ofWays...),
 		ask: answering(func(a *packets) *answer { return &a.answer }, (*page).packets),
 	},
 	{
@@ -172,11 +192,12 @@ at most, by its own records; no time is corrected by it.`,
 		Long: `Show the loss of measured flows, from ingress to egress and by segment, what
 lost the greatest share first, and of flows that are measured from edge to edge.
 UNCERTAIN are blocks of which the loss is not known: they are in no sum. Where
-nothing is known, LOST is "-". --source, --destination and --namespace select
+nothing is known, LOST is "-". BEFORE is what the ratio was in the time that
+--compare names. --source, --destination and --namespace select
 what edges measured: of measured flows, the collector knows names and no
 addresses.`,
 		Examples:   "  waymark loss history --since 24h\n  waymark loss history --flow gold --json\n  waymark loss history --where 'scope == \"segment\" and lost > 0'",
-		parameters: append([]parameter{{flag: "flow", name: "flow", usage: "only the measured flow of this `NAME`"}, where("blocks and flows")}, ofEdgeFlows...),
+		parameters: append([]parameter{{flag: "flow", name: "flow", usage: "only the measured flow of this `NAME`"}, compare, where("blocks and flows")}, ofEdgeFlows...),
 		ask:        answering(func(a *losses) *answer { return &a.answer }, (*page).losses),
 	},
 	delaySubject,

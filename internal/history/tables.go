@@ -94,6 +94,14 @@ func worst(a, b *delays) int {
 
 func count(n uint64) string { return strconv.FormatUint(n, 10) }
 
+// lost is how many packets were lost: nothing where that cannot be known. A zero is one that was measured.
+func lost(n uint64, known bool) string {
+	if known {
+		return count(n)
+	}
+	return some(n)
+}
+
 // some is a number, and nothing for 0.
 func some(n uint64) string {
 	if n == 0 {
@@ -116,92 +124,6 @@ var delayColumns = []columns.Column{
 	{Name: "P50", AlignRight: true},
 	{Name: "P95", AlignRight: true, Rank: 5},
 	{Name: "P99", AlignRight: true},
-}
-
-// pathRows writes a table, and below each row its path, which would seldom fit into a column; below writes more.
-func (p *page) pathRows(t *columns.Table, path func(row int) string, below func(row int) error) error {
-	row := -1 // the names of columns
-	for line := range strings.Lines(t.String(p.screen)) {
-		if _, err := io.WriteString(p.screen.Writer(p.out), line); err != nil {
-			return err
-		}
-		if row >= 0 {
-			if text := path(row); text != "" {
-				if err := p.line("  %s", text); err != nil {
-					return err
-				}
-			}
-			if err := below(row); err != nil {
-				return err
-			}
-		}
-		row++
-	}
-	return nil
-}
-
-// paths shows the slowest first, and marks of each the slowest node and segment.
-func (p *page) paths(a *paths) error {
-	slices.SortStableFunc(a.Paths, func(a, b path) int { return worst(a.Delay, b.Delay) })
-	if err := p.line("%s on %s, %s", columns.Counted(a.Packets, "packet"), columns.Counted(len(a.Paths), "path"), a.span()); err != nil {
-		return err
-	}
-	if a.Instead != nil {
-		return p.instead(a.Instead)
-	}
-	list := append([]columns.Column{{Name: "PACKETS", AlignRight: true, Rank: 3}, {Name: "SHARE", AlignRight: true}}, delayColumns...)
-	t := table(
-		append(
-			list,
-			columns.Column{Name: "LOST", AlignRight: true, Rank: 1},
-			columns.Column{Name: "CUT", AlignRight: true, Rank: 2},
-			columns.Column{Name: "SLOWEST", CutTo: 12},
-		)...)
-	for i := range a.Paths {
-		one := &a.Paths[i]
-		cells := append([]string{count(one.Packets), columns.Percent(one.Share)}, percentiles(one.Delay)...)
-		t.Add(append(cells, some(one.Lost), some(one.Incomplete), slowest(one.Hops))...)
-	}
-	path := func(row int) string { return way(a.Paths[row].Hops, func(h *hop) *node { return &h.node }) }
-	return p.pathRows(t, path, func(row int) error {
-		if !p.nodes {
-			return nil
-		}
-		return p.hops(a.Paths[row].Hops)
-	})
-}
-
-// slowest is where most of a path's time goes, by the median.
-func slowest(hops []hop) string {
-	most, text := int64(0), ""
-	for i := range hops {
-		if h := hops[i].Held; h != nil && h.P50 > most {
-			most, text = h.P50, nameOf(&hops[i].node)+" "+duration(h.P50)
-		}
-		// The time since the node before has what this one held.
-		if s := hops[i].Since; i > 0 && s != nil {
-			link := s.P50
-			if hops[i].Held != nil {
-				link -= hops[i].Held.P50
-			}
-			if link > most {
-				most, text = link, nameOf(&hops[i-1].node)+">"+nameOf(&hops[i].node)+" "+duration(link)
-			}
-		}
-	}
-	return text
-}
-
-func (p *page) hops(hops []hop) error {
-	t := &columns.Table{Indent: "    ", Columns: []columns.Column{{Name: "NODE", CutTo: 12}, {Name: "IN", Rank: 3}, {Name: "OUT", Rank: 2},
-		{Name: "HELD P50", AlignRight: true}, {Name: "P99", AlignRight: true},
-		{Name: "SINCE P50", AlignRight: true}, {Name: "P99", AlignRight: true}, {Name: "NEGATIVE", AlignRight: true, Rank: 4}}}
-	for i := range hops {
-		h := &hops[i]
-		held, since := percentiles(h.Held), percentiles(h.Since)
-		t.Add(nameOf(&h.node), interfaceOf(h.Ingress), interfaceOf(h.Egress), held[0], held[2], since[0], since[2], some(h.Negative))
-	}
-	return t.Flush(p.out, p.screen)
 }
 
 // changes shows the latest first: when, who moved, how many, and the paths that most took.
@@ -290,7 +212,7 @@ func (p *page) segments(a *segments) error {
 			interfaceOf(s.Egress),
 			nameOf(s.To),
 			count(s.Packets),
-			some(s.Lost),
+			lost(s.Lost, s.LossKnown && s.To == nil),
 			link[0],
 			link[2],
 			before[0],
@@ -317,18 +239,31 @@ func (p *page) grid(a *grid) error {
 			{Name: "TO", CutTo: 10},
 			{Name: "PACKETS", AlignRight: true},
 			{Name: "LOST", AlignRight: true},
+			{Name: "BEFORE", AlignRight: true, Rank: 2},
 			{Name: "PATHS", AlignRight: true, Rank: 3},
 		},
 		delayColumns...)
-	t := table(append(list, columns.Column{Name: "NEGATIVE", AlignRight: true, Rank: 4})...)
+	t := table(append(list, columns.Column{Name: "BEFORE", AlignRight: true, Rank: 1},
+		columns.Column{Name: "NEGATIVE", AlignRight: true, Rank: 4})...)
 	for i := range a.Pairs {
-		one := &a.Pairs[i]
+		one, before, p99 := &a.Pairs[i], "", ""
+		if one.Before != nil {
+			before, p99 = lost(one.Before.Lost, one.LossKnown), percentiles(one.Before.Delay)[2]
+		}
 		cells := append(
-			[]string{nameOf(&one.From), nameOf(one.To), count(one.Packets), some(one.Lost), count(one.Paths)},
+			[]string{nameOf(&one.From), nameOf(one.To), count(one.Packets), lost(one.Lost, one.LossKnown), before, count(one.Paths)},
 			percentiles(one.Delay)...)
-		t.Add(append(cells, some(one.Negative))...)
+		t.Add(append(cells, p99, some(one.Negative))...)
 	}
 	return t.Flush(p.out, p.screen)
+}
+
+// percent is a share that may not be known.
+func percent(share *float64) string {
+	if share == nil {
+		return ""
+	}
+	return columns.Percent(*share)
 }
 
 func ratio(part, whole uint64) float64 { return float64(part) / float64(max(whole, 1)) }
@@ -348,26 +283,28 @@ func (p *page) losses(a *losses) error {
 			AlignRight: true,
 		},
 		columns.Column{Name: "RATIO", AlignRight: true},
+		columns.Column{Name: "BEFORE", AlignRight: true, Rank: 1},
 		columns.Column{Name: "BLOCKS", AlignRight: true, Rank: 2},
 		columns.Column{Name: "UNCERTAIN", AlignRight: true},
 		columns.Column{Name: "SCOPE", Rank: 3},
 	)
 	for i := range a.Flows {
 		f := &a.Flows[i]
-		lost, share := "", ""
+		missing, before := "", ""
 		if f.Blocks > f.Uncertain { // else nothing is known
-			lost = count(f.Lost)
+			missing = count(f.Lost)
 		}
-		if f.Ratio != nil {
-			share = columns.Percent(*f.Ratio)
+		if f.Before != nil {
+			before = percent(f.Before.Ratio)
 		}
 		t.Add(
 			cmp.Or(record.Printable(f.Flow), strconv.FormatInt(f.FlowID, 10)),
 			cmp.Or(record.Printable(f.FromNode), strconv.FormatInt(f.From, 10)),
 			cmp.Or(record.Printable(f.ToNode), strconv.FormatInt(f.To, 10)),
 			count(f.Sent),
-			lost,
-			share,
+			missing,
+			percent(f.Ratio),
+			before,
 			count(f.Blocks),
 			count(f.Uncertain),
 			record.Printable(f.Scope),
@@ -394,16 +331,16 @@ func (p *page) losses(a *losses) error {
 	)
 	for i := range a.Edges {
 		e := &a.Edges[i]
-		lost := ""
+		missing := ""
 		if e.Lost != nil {
-			lost = strconv.FormatInt(*e.Lost, 10)
+			missing = strconv.FormatInt(*e.Lost, 10)
 		}
 		t.Add(
 			record.Printable(e.Source),
 			record.Printable(e.Destination),
 			record.Printable(e.Node),
 			strconv.FormatInt(e.Packets, 10),
-			lost,
+			missing,
 			strconv.FormatInt(e.Unknown, 10),
 			strconv.FormatInt(e.Duplicates, 10),
 			strconv.FormatInt(e.Reordered, 10),

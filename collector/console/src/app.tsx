@@ -6,6 +6,7 @@ import { useEffect, useErrorBoundary, useRef } from 'preact/hooks'
 import { reload } from './ask'
 import { Announcements } from './parts/announce'
 import { Toolbar } from './parts/toolbar'
+import { LoggedOut, loggedOut, Who } from './parts/who'
 import { zone } from './question'
 import { screenHref, screenName, set, visit } from './route'
 import { screens } from './registry'
@@ -37,6 +38,7 @@ export function App() {
           <ul>{screens.map((s) => <li key={s.id}><a href={screenHref(s.id)} aria-current={s === screen ? 'page' : undefined}>{s.title}</a></li>)}</ul>
         </nav>
         <div class="preferences">
+          <Who />
           <label><span class="hidden">Time zone</span>
             <select value={zone()} onChange={(event) => set({ zone: event.currentTarget.value === 'local' ? 'local' : null }, true)}>
               <option value="utc">UTC</option>
@@ -53,9 +55,9 @@ export function App() {
           <button type="button" class="quiet" aria-label="Help" onClick={() => help.current?.showModal()}>?</button>
         </div>
       </header>
-      {screen && <Toolbar screen={screen} />}
+      {screen && !loggedOut.value && <Toolbar screen={screen} />}
       <main id="main" ref={main} tabIndex={-1}>
-        {screen ? <Whole key={screen.id}><screen.view /></Whole> : <div class="nothing"><h1>There is no screen “{name}”</h1><p><a href={screenHref('')}>Paths</a></p></div>}
+        {loggedOut.value ? <LoggedOut /> : screen ? <Whole key={screen.id}><screen.view /></Whole> : <div class="nothing"><h1>There is no screen “{name}”</h1><p><a href={screenHref('')}>Paths</a></p></div>}
       </main>
       <Help of={help} screen={screen} />
       <Announcements />

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Answers as files.
+import { fit } from './parts/fit'
 
 export type Value = string | number | bigint | boolean | null | undefined
 
@@ -96,4 +97,78 @@ export function tablePicture(titles: string[], rows: string[][], right: boolean[
     })
   })
   return canvas
+}
+
+const clear = (colour: string): boolean => colour === 'transparent' || /^rgba\(.*, 0\)$/.test(colour)
+
+/** Draws a table as it is on the page: the rows that can be seen, with their colours and what is drawn in them. */
+export async function shownTable(table: HTMLTableElement): Promise<HTMLCanvasElement> {
+  const rows = [...table.rows].filter((row) => row.ariaHidden !== 'true'), pad = 12
+  const size = (element: Element) => element.getBoundingClientRect()
+  const width = Math.max(...rows.map((row) => size(row).width)), height = rows.reduce((sum, row) => sum + size(row).height, 0)
+  const canvas = document.createElement('canvas'), scale = Math.min(2, 8000 / Math.max(width, height))
+  canvas.width = Math.round((width + 2 * pad) * scale)
+  canvas.height = Math.round((height + 2 * pad) * scale)
+  const context = canvas.getContext('2d')!, line = getComputedStyle(document.documentElement).getPropertyValue('--line').trim()
+  context.scale(scale, scale)
+  context.textBaseline = 'middle'
+  let y = pad
+  for (const row of rows) {
+    let x = pad
+    for (const cell of row.cells) {
+      const { width, height, left, top } = size(cell), style = getComputedStyle(cell)
+      if (width > 0) await drawCell(context, cell, style, { x, y, width, height, left, top })
+      x += width
+    }
+    y += size(row).height
+    context.fillStyle = line
+    context.fillRect(pad, y - 0.5, width, 0.5)
+  }
+  return canvas
+}
+
+interface Box { x: number; y: number; width: number; height: number; left: number; top: number }
+
+async function drawCell(context: CanvasRenderingContext2D, cell: HTMLTableCellElement, style: CSSStyleDeclaration, box: Box): Promise<void> {
+  if (!clear(style.backgroundColor)) {
+    context.fillStyle = style.backgroundColor
+    context.fillRect(box.x, box.y, box.width, box.height)
+  }
+  if (style.backgroundImage !== 'none') hatch(context, box)
+  const drawing = cell.querySelector('svg')
+  if (drawing) {
+    const at = drawing.getBoundingClientRect()
+    context.drawImage(await picture(drawing), box.x + at.left - box.left, box.y + at.top - box.top, at.width, at.height)
+    return
+  }
+  const inner = cell.querySelector('[class]') ?? cell // its colour says something
+  const begin = parseFloat(style.paddingLeft), room = box.width - begin - parseFloat(style.paddingRight)
+  context.fillStyle = getComputedStyle(inner).color
+  context.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`
+  const at = ['right', 'end'].includes(style.textAlign) ? 1 : style.textAlign === 'center' ? 0.5 : 0
+  context.textAlign = at === 1 ? 'right' : at === 0 ? 'left' : 'center'
+  context.fillText(fit(cell.innerText.replace(/\s+/g, ' ').trim(), room, context.font), box.x + begin + at * room, box.y + box.height / 2)
+}
+
+/** No data: the ground of such cells is hatched. */
+function hatch(context: CanvasRenderingContext2D, { x, y, width, height }: Box): void {
+  context.save()
+  context.beginPath()
+  context.rect(x, y, width, height)
+  context.clip()
+  context.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue('--unknown').trim()
+  context.lineWidth = 1.5
+  for (let i = -height; i < width; i += 8) {
+    context.beginPath()
+    context.moveTo(x + i, y + height)
+    context.lineTo(x + i + height, y)
+    context.stroke()
+  }
+  context.restore()
+}
+
+/** Saves the table within a part of the page, as it is there. */
+export async function saveShown(name: string, selector: string): Promise<void> {
+  const table = document.querySelector<HTMLTableElement>(`${selector} table`)
+  if (table) await savePNG(name, await shownTable(table))
 }

@@ -8,10 +8,13 @@ import { narrowed, type Column } from './parts/table'
 import { runs } from './parts/spark'
 import { depth, matrix, sentence as gridSentence } from './screens/grid'
 import { inOrder, sentence as lossSentence, stateOf, stepText, wayName } from './screens/loss'
-import { busiest, sentence as liveSentence, ticks } from './screens/live'
+import { busiest, lossesOf, sentence as liveSentence, ticks } from './screens/live'
+import { sentence as eventSentence, textOf } from './screens/events'
+import { lined } from './parts/over'
+import { lostOf } from './parts/losses'
 import { segmentName, sentence as segmentSentence } from './screens/segments'
 import { inSteps, stepsOf } from './steps'
-import type { FlowLoss, LossPoint, Losses, Packet, Pair, Segment } from './types'
+import type { Block, Event, FlowLoss, LossPoint, Losses, Packet, Pair, Segment } from './types'
 
 test('a step without a point is not known', () => {
   const steps = stepsOf({ from: '2026-11-28T12:00:30Z', until: '2026-11-28T12:03:00Z', step_ns: 60e9 })
@@ -46,22 +49,44 @@ test('flows are in order of their loss, segments along the way', () => {
 
 const delay = (p99: number) => ({ count: 1, mean_ns: p99, p50_ns: p99, p95_ns: p99, p99_ns: p99, max_ns: p99 })
 const pair = (from: string, to: string | null, packets: number, p99 = 0): Pair =>
-  ({ from: { node: from, exporter: from }, to: to === null ? undefined : { node: to, exporter: to }, packets, lost: to === null ? packets : 0, paths: 1, delay: p99 ? delay(p99) : undefined })
+  ({ from: { node: from, exporter: from }, to: to === null ? undefined : { node: to, exporter: to }, packets, lost: to === null ? packets : 0, loss_known: true, paths: 1, delay: p99 ? delay(p99) : undefined })
 
 test('a pair without packets has no cell', () => {
   const pairs = [pair('b', 'x', 5, 1000), pair('a', 'y', 9, 5000), pair('a', null, 2)], m = matrix(pairs)
   expect([m.from.map((f) => f.name), m.to.map((t) => t.name)]).toEqual([['a', 'b'], ['x', 'y']])
   expect([m.cells.size, m.unseen.get('a|a')?.lost, m.hidden]).toEqual([2, 2, 0])
+  expect(m.from.map((f) => f.known)).toEqual([11, 5])
+  const traces = matrix([{ ...pair('a', 'y', 9), loss_known: false }, pair('a', 'y', 4), { ...pair('b', null, 9), lost: 0, loss_known: false }])
+  expect([traces.from.map((f) => f.known), traces.unseen.size, traces.cells.get('a|a y|y')?.packets]).toEqual([[4, 0], 0, 9])
   expect(gridSentence(pairs, 'p99_ns')).toBe('2 pairs of nodes; the slowest is a → y: 99th percentile 5.00 µs')
   expect([depth(10, 10, 1000), depth(100, 10, 1000), depth(1000, 10, 1000), depth(5, 5, 5)]).toEqual([0, 0.5, 1, 1])
 })
 
 test('the segments of packets that are not seen further', () => {
-  const last: Segment = { segment: '1', namespace: 1, from: { node: 'a' }, packets: 3, lost: 0 }
+  const last: Segment = { segment: '1', namespace: 1, from: { node: 'a' }, packets: 3, lost: 0, loss_known: true }
   const gone: Segment = { ...last, egress: { index: 3, name: 'eth1' }, lost: 2 }
   expect([segmentName(last), segmentName(gone)]).toEqual(['a, the last node', 'a eth1 → not seen further'])
   expect(segmentSentence([gone], 'loss')).toBe('Most is lost after a eth1: 2 packets')
+  expect([segmentSentence([last], 'loss'), segmentSentence([{ ...last, loss_known: false }], 'loss')]).toEqual(['No packet is known to be lost', 'Of no packet is it known whether it was lost'])
+  expect([lostOf(last), lostOf({ ...last, loss_known: false }), lostOf({ ...gone, loss_known: false })]).toEqual([0, undefined, 2])
   expect(segmentSentence([last], 'link')).toBe('Of no segment is the delay known')
+})
+
+test('a step of which nothing is known breaks a line', () => {
+  const points = [{ time: '2026-11-21T12:00:00Z', ns: 5 }, { time: '2026-11-21T12:02:00Z', ns: undefined }, { time: '2026-11-21T12:03:00Z', ns: 7 }]
+  const steps = stepsOf({ from: '2026-11-21T12:00:00Z', until: '2026-11-21T12:04:00Z', step_ns: 60e9 })
+  expect(lined(steps, [{ name: 'p99', points }])).toEqual([[5, null, null, 7]])
+})
+
+test('events say how many there are, and the last one', () => {
+  const event = (severity: string): Event => ({ kind: 'event', time: 't', event: 'loss_began', severity, text: 'x' })
+  expect([eventSentence([event('error'), event('info')], false), eventSentence([event('info')], true)]).toEqual(['2 events, 1 of them errors; the last: loss began', 'The latest 1 events; the last: loss began'])
+  expect(textOf({ ...event('info'), text: 'a\u202eb', cure: 'do c' })).toBe('a\\u202eb; do c')
+})
+
+test('the losses of the live stream are those of whole ways', () => {
+  const block = (scope: string, lost?: number): Block => ({ flow_id: 1, scope, from: 0, to: 1, start: 't', length_ns: 1, verdict: '', lost })
+  expect(lossesOf([block('whole', 3), block('whole'), block('segment', 3)])).toBe('2 blocks, 3 packets lost, 1 blocks uncertain')
 })
 
 test('the live stream keeps a minute, and counts what is left out', () => {

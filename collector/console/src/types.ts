@@ -63,6 +63,17 @@ export interface Blocks {
   until: string
 }
 
+export interface Caller {
+  /** The user logged in with OpenID Connect; POST /logout ends that. */
+  login: boolean
+  /** The role sees a part of the packets. */
+  part: boolean
+  /** admin or viewer. */
+  role: string
+  /** Name; absent where the collector has no users. */
+  user?: string
+}
+
 export interface Change {
   /** The paths of this window. */
   became: Share[]
@@ -581,6 +592,8 @@ export interface Pair {
   delay_negative?: number
   /** The encapsulating node. */
   from: Node
+  /** Whether it can be known that packets were lost: by postcards that are missing. A trace comes with its packet, so that of traces, lost is 0, and no measured zero. */
+  loss_known: boolean
   /** Packets of which it is known that they were lost: only of a pair without a last node. */
   lost: number
   /** Packets from one to the other. */
@@ -621,6 +634,8 @@ export interface Path {
   incomplete: number
   /** When the last of them was seen. */
   last: string
+  /** Whether it can be known that packets were lost: by postcards that are missing. A trace comes with its packet, so that of traces, lost is 0, and no measured zero. */
+  loss_known: boolean
   /** Packets of which it is known that they were lost. */
   lost: number
   /** IOAM Namespace-ID. */
@@ -705,6 +720,8 @@ export interface Segment {
   link?: Delays
   /** Packets whose difference is negative, because the clocks differ. */
   link_negative?: number
+  /** Whether it can be known that packets were lost: by postcards that are missing. A trace comes with its packet, so that of traces, lost is 0, and no measured zero. */
+  loss_known: boolean
   /** Those of which it is known that they were lost after it; only of a segment without a next node. */
   lost: number
   /** IOAM Namespace-ID. */

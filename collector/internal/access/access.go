@@ -47,6 +47,9 @@ type Identity struct {
 	provided bool // the provider of OpenID Connect says who it is
 }
 
+// LoggedIn reports whether they logged in with OpenID Connect, and can log out.
+func (i Identity) LoggedIn() bool { return i.provided }
+
 // Guard lets requests through, or refuses them.
 type Guard struct {
 	config Config

@@ -3,6 +3,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/csv"
 	"encoding/json"
@@ -50,8 +51,9 @@ func wantsCSV(given url.Values, accept []string) (bool, error) {
 }
 
 // writeCSV writes the items of an answer, a row for each. If the items have lists of objects, the first that is not
-// empty gives the rows: each has the columns of its item, too. Other lists are JSON in a column. Headers say whether
-// the answer was cut and has gaps.
+// empty gives the rows: each has the columns of its item, too. Other lists are JSON in a column. If another time is
+// compared as an answer of its own, the first column says to which one a row belongs: now or before. Headers say
+// whether the answer was cut and has gaps.
 func writeCSV(w http.ResponseWriter, name string, answer any) {
 	t := tableOf(reflect.ValueOf(answer))
 	h := w.Header()
@@ -74,6 +76,7 @@ func writeCSV(w http.ResponseWriter, name string, answer any) {
 type csvTable struct {
 	columns []string
 	items   reflect.Value
+	before  reflect.Value        // the items of another time; not valid: there is none
 	inner   *reflect.StructField // the list that gives the rows; nil: items do
 	cut     string
 	gaps    int
@@ -89,13 +92,16 @@ func tableOf(answer reflect.Value) (t csvTable) {
 		switch {
 		case f.Anonymous || key == "":
 		case key == "gaps":
-			t.gaps = value.Len()
+			t.gaps += value.Len()
 		case key == "cut":
 			if !value.IsNil() {
 				t.cut = value.Elem().FieldByName("Text").String()
 			}
 		case isObjects(f.Type) && !items.IsValid():
 			items = value
+		case within(f.Type) == answer.Type() && !value.IsNil():
+			other := tableOf(value)
+			t.before, t.gaps, t.cut = other.items, t.gaps+other.gaps, cmp.Or(t.cut, other.cut)
 		}
 	}
 	if !items.IsValid() { // it has no list
@@ -104,7 +110,13 @@ func tableOf(answer reflect.Value) (t csvTable) {
 	}
 	of := items.Type().Elem()
 	inner := rowsWithin(items)
-	t.columns = headings(of, "", inner)
+	if t.before.IsValid() {
+		t.columns = []string{"period"}
+		if inner == nil {
+			inner = rowsWithin(t.before)
+		}
+	}
+	t.columns = append(t.columns, headings(of, "", inner)...)
 	if inner != nil {
 		t.columns = append(t.columns, headings(inner.Type.Elem(), keyOf(*inner)+".", nil)...)
 	}
@@ -114,22 +126,34 @@ func tableOf(answer reflect.Value) (t csvTable) {
 
 // each calls write for each row, which it makes one by one, until that is false.
 func (t *csvTable) each(write func([]string) bool) {
-	for i := range t.items.Len() {
-		item := t.items.Index(i)
-		line := cells(nil, item, t.inner)
+	if !t.before.IsValid() {
+		t.eachOf(t.items, nil, write)
+		return
+	}
+	if t.eachOf(t.items, []string{"now"}, write) {
+		t.eachOf(t.before, []string{"before"}, write)
+	}
+}
+
+// eachOf does it for some items; all rows begin with the same cells.
+func (t *csvTable) eachOf(items reflect.Value, begin []string, write func([]string) bool) bool {
+	for i := range items.Len() {
+		item := items.Index(i)
+		line := cells(begin[:len(begin):len(begin)], item, t.inner)
 		n := 0
 		if t.inner != nil {
 			n = item.FieldByIndex(t.inner.Index).Len()
 		}
 		for k := range n {
 			if !write(cells(line[:len(line):len(line)], item.FieldByIndex(t.inner.Index).Index(k), nil)) {
-				return
+				return false
 			}
 		}
 		if n == 0 && !write(append(line, make([]string, len(t.columns)-len(line))...)) { // the item has a row all the same
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // rowsWithin is the list that gives the rows: series if there are any, else the first list of objects that is not

@@ -95,7 +95,7 @@ var formatParameter = parameter{
 	form:  "word",
 	words: []string{"json", "csv"},
 	doc: "How the answer is written; without it, as the header Accept says. In CSV, the headers Waymark-Cut and Waymark-Gaps " +
-		"say what the answer lacks.",
+		"say what the answer lacks. With compare, the first column of paths says to which time a row belongs: now or before.",
 }
 
 func response(text string, schema object) object {

@@ -89,6 +89,8 @@ func TestHistoryCommands(t *testing.T) {
 		"change":                          {"1 change,", "of the packets moved", "was", "became"},
 		"segment --compare 24h":           {"5 segments", "LINK P50", "1000"},
 		"segment --order packets":         {"nodej"},
+		"path --source-port 53":           {"0 packets"},
+		"path --destination-port 443":     {"1000 packets on 2 paths"},
 		"grid":                            {"1 pair of nodes", "nodeb", "nodej", "1000"},
 		"packet --limit 3":                {"3 packets", "arrived", "[2001:db8::1]:"},
 		"packet --flow-id 2 --sequence 5": {"1 packet,", "TIMESTAMP", "HELD"},
@@ -128,6 +130,74 @@ func TestHistoryCommands(t *testing.T) {
 	if _, notes, err := commanded(t, s.URL, "packet"); err != nil || !strings.Contains(notes, "cut: there are more than 100; ") ||
 		!strings.HasSuffix(notes, "or raise --limit\n") {
 		t.Errorf("%s %v", notes, err)
+	}
+}
+
+// Another time is in the tables and in CSV: the path that packets took before they moved, and what was lost.
+func TestHistoryCommandsCompare(t *testing.T) {
+	moved := time.Now().Add(-10 * time.Minute).Truncate(time.Minute)
+	list := steadily(moved.Add(-5*time.Minute), 600) // they move in the middle
+	for i, lost := range []uint64{9, 3} {
+		at := instant.Of(moved.Add(time.Duration(i-1) * 4 * time.Minute))
+		list = append(list, &record.Loss{Measurement: record.Measurement{Time: at, Start: at, Flow: "gold", FlowID: 5, Scope: record.WholeWay},
+			Verdict: loss.Measured, Sent: record.NewField(uint64(100), true), Lost: record.NewField(lost, true)})
+	}
+	s := serve(t, time.Now(), list)
+	period := " --since " + moved.Format(time.RFC3339) + " --until " + moved.Add(4*time.Minute).Format(time.RFC3339) + " --compare 4m"
+	for line, want := range map[string]string{
+		"path": `(?s)^240 packets on 1 path, .*\nbefore: 240 packets on 1 path, .* SHARE +BEFORE .* P99 +BEFORE .*` +
+			`\n +240 +100% +- .*\n +- +- +100% +- .*\d[µm]s`,
+		"path --where delay_ns>0": `\n +- +- +100% +- .*\d[µm]s`,
+		"grid":                    `P99 +BEFORE\s[^ ]+ +[^ ]+ +240 .* [\d.]+[µm]s +[\d.]+[µm]s\s+$`,
+		"loss":                    `RATIO +BEFORE.*\s.* 3% +9% `,
+		"path --csv":              `(?s)^period,path,.*\nnow,(\w+),.*\nbefore,`,
+		"grid --csv":              `before\.packets,.*,before\.delay\.p99_ns.*\n.*,240,`,
+		"loss --csv":              `before\.lost.*\n.*,0\.03,.*,9,0\.09`,
+		"path --json":             `"before": ?\{`,
+	} {
+		out, notes, err := commanded(t, s.URL, line+period)
+		if err != nil || notes != "" || !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("%s: %v %s\n%s", line, err, notes, out)
+		}
+	}
+}
+
+// Of traces, it cannot be known that packets were lost: that is no zero. Postcards tell it.
+func TestHistoryCommandsLossKnown(t *testing.T) {
+	at := time.Now().Add(-10 * time.Minute)
+	for source, one := range map[string]func(time.Time) record.Record{
+		"traces":    func(at time.Time) record.Record { return carried(at, 124, true) },
+		"postcards": func(at time.Time) record.Record { return postcards(at, 0xf80000, "2001:db8::1", 5) },
+	} {
+		var list []record.Record
+		for i := range 100 {
+			list = append(list, one(at.Add(time.Duration(i)*time.Second)))
+		}
+		known, shown := source == "postcards", map[bool]string{true: "0", false: "-"}[source == "postcards"]
+		s := serve(t, time.Now(), list)
+		var paths query.Paths
+		var segments query.Segments
+		var grid query.Grid
+		for path, into := range map[string]any{"/v1/paths": &paths, "/v1/segments": &segments, "/v1/grid": &grid} {
+			s.ask(path, into)
+		}
+		if len(paths.Paths) != 1 || len(grid.Pairs) != 1 || len(segments.Segments) != 2 || paths.Paths[0].LossKnown != known ||
+			grid.Pairs[0].LossKnown != known || segments.Segments[0].LossKnown != known || segments.Segments[1].LossKnown != known {
+			t.Errorf("%s: %+v %+v %+v", source, paths.Paths, grid.Pairs, segments.Segments)
+		}
+		for line, want := range map[string]string{
+			"path":                `(?s) P99 +(LOST +)?SLOWEST.* 1µs( +0)? +west`,
+			"grid":                `west +east +100 +` + shown + ` +1 `,
+			"path --where true":   `(?s) P99 +(LOST +)?SLOWEST.* 1µs( +0)? +west`,
+			"grid --where true":   `west +east +100 +` + shown + ` +1 `,
+			"segment --limit 999": `PACKETS`,
+		} {
+			out, _, err := commanded(t, s.URL, line)
+			if err != nil || !regexp.MustCompile(want).MatchString(out) ||
+				!strings.HasPrefix(line, "grid") && strings.Contains(out, "LOST") != known {
+				t.Errorf("%s, %s: %v\n%s", source, line, err, out)
+			}
+		}
 	}
 }
 

@@ -73,7 +73,13 @@ var (
 		name: "source", form: "prefix",
 		doc: "Only what edges measured, of flows from this address or prefix. What is known of measured flows has their names, and no addresses.",
 	}
-	edgeTo    = parameter{name: "destination", form: "prefix", doc: "Only what edges measured, of flows to this address or prefix."}
+	edgeTo  = parameter{name: "destination", form: "prefix", doc: "Only what edges measured, of flows to this address or prefix."}
+	segment = parameter{
+		name: "segment", form: "text",
+		doc: "Only packets that passed this segment: 16 hexadecimal digits, as segments and the hops of paths have.",
+	}
+	fromNode  = parameter{name: "from_node_id", form: "number", doc: "Only packets whose first node has this node_id."}
+	toNode    = parameter{name: "to_node_id", form: "number", doc: "Only packets whose last node that reported them has this node_id."}
 	flowNames = parameter{name: "flow", form: "text", doc: "Name of a measured flow; without it, all."}
 )
 
@@ -119,16 +125,17 @@ func orderWords() (list []string) {
 var routes = []route{
 	{
 		path: "/v1/paths", name: "paths", summary: "Which paths packets took between prefixes, with their shares, and the delay at each node",
-		parameters: flows(limit("20"), condition, compare, compareFrom, step, buckets), answer: query.Paths{},
+		parameters: flows(limit("20"), segment, fromNode, toNode, condition, compare, compareFrom, step, buckets), answer: query.Paths{},
 		serve: func(v *values) question {
 			in := v.times()
 			ask := query.PathsQuestion{
-				Range:  in,
-				Flows:  v.flows(),
-				Before: v.before(in),
-				Step:   v.step(in, time.Second),
-				Where:  v.condition(query.OfPackets),
-				Limit:  v.limit(),
+				Range:   in,
+				Flows:   v.flows(),
+				Passing: v.passing(),
+				Before:  v.before(in),
+				Step:    v.step(in, time.Second),
+				Where:   v.condition(query.OfPackets),
+				Limit:   v.limit(),
 			}
 			return asking(ask, (*query.Queries).Paths)
 		},
@@ -252,7 +259,7 @@ var routes = []route{
 	},
 	{
 		path: "/v1/packets", name: "packets", summary: "Packets with their paths, the latest first; with flow_id and sequence, one packet",
-		parameters: flows(limit("100"), condition,
+		parameters: flows(limit("100"), segment, fromNode, toNode, condition,
 			parameter{name: "flow_id", form: "number", doc: "Flow-ID of the option."},
 			parameter{name: "sequence", form: "number", doc: "Sequence Number of the option."},
 			parameter{name: "min_delay", form: "duration", doc: "Only packets whose delay is at least this."},
@@ -261,7 +268,7 @@ var routes = []route{
 		answer: query.Packets{},
 		serve: func(v *values) question {
 			ask := query.PacketsQuestion{
-				Range: v.times(), Flows: v.flows(), Limit: v.limit(), Incomplete: v.truth("incomplete"), Lost: v.truth("lost"),
+				Range: v.times(), Flows: v.flows(), Passing: v.passing(), Limit: v.limit(), Incomplete: v.truth("incomplete"), Lost: v.truth("lost"),
 				FlowID: optional[uint32](v, "flow_id"), Sequence: optional[uint32](v, "sequence"), Where: v.condition(query.OfPackets),
 			}
 			if v.has("min_delay") {
@@ -290,6 +297,7 @@ var routes = []route{
 			return func(ctx context.Context, q *query.Queries) (any, error) { return q.HealthFor(ctx), nil }
 		},
 	},
+	sessionRoute,
 }
 
 // flows are those that the parameters select.
@@ -302,6 +310,24 @@ func (v *values) flows() query.Flows {
 		), SourcePort: optional[uint16](v, "source_port"), DestinationPort: optional[uint16](v, "destination_port"),
 		Port: optional[uint16](v, "port"),
 	}
+}
+
+// passing is where the packets passed.
+func (v *values) passing() (g query.Passing) {
+	if v.has("segment") {
+		var id query.ID
+		if err := id.UnmarshalText([]byte(v.text("segment"))); err != nil {
+			v.fail("segment", err.Error()+", as segments have")
+		}
+		g.Segment = &id
+	}
+	for name, into := range map[string]**uint64{"from_node_id": &g.From, "to_node_id": &g.To} {
+		if v.has(name) {
+			id := v.number(name, 1<<56-1)
+			*into = &id
+		}
+	}
+	return g
 }
 
 // prefix is a prefix, or an address as one; invalid: it is not asked for.

@@ -184,7 +184,7 @@ func asked(r *route) []string {
 }
 
 // aboutNobody are routes whose answers have nothing of single tenants.
-var aboutNobody = []string{"/v1/health"}
+var aboutNobody = []string{"/v1/health", sessionRoute.path}
 
 // No request gets a tenant what is another's: each route, present and future, is asked for everything, with each way
 // in which a role can be confined, and of a file that is written and one that is closed.

@@ -192,7 +192,8 @@ func TestCSV(t *testing.T) {
 	if !hostile {
 		t.Error("the name is not there")
 	}
-	if rows, _ = read("/v1/paths", "text/csv", "&compare=1h"); len(rows) != 1+2*3 {
+	if rows, _ = read("/v1/paths", "text/csv", "&compare=1h"); len(rows) != 1+2*(2*3) ||
+		rows[0][0] != "period" || rows[1][0] != "now" || rows[7][0] != "before" {
 		t.Errorf("%v", rows)
 	}
 	if rows, _ = read("/v1/changes", "text/csv", ""); len(rows) != 1 || rows[0][0] != "time" {

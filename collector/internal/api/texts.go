@@ -22,6 +22,12 @@ var texts = query.Texts{
 		"readers": "How many watch; 0 for a role that sees a part.",
 		"fault":   "Why nothing is written, and so nothing is shown; absent when everything is.",
 	},
+	reflect.TypeFor[Caller](): {
+		"user":  "Name; absent where the collector has no users.",
+		"role":  "admin or viewer.",
+		"part":  "The role sees a part of the packets.",
+		"login": "The user logged in with OpenID Connect; POST /logout ends that.",
+	},
 	reflect.TypeFor[failure](): {
 		"kind":  "The word error.",
 		"error": "What is wrong, and what to do.",

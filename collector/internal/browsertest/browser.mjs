@@ -50,11 +50,14 @@ async function visited(page, visit, wrong) {
   await page.goto(plan.address + visit.path)
   await settled(page)
   if (visit.await) await page.waitForFunction((text) => document.querySelector('main')?.innerText.includes(text), visit.await)
+  if (visit.wait) await page.waitForTimeout(visit.wait)
   for (const keys of visit.press ?? []) await page.keyboard.press(keys)
   await settled(page)
   const seen = await page.evaluate(read)
+  for (const text of await page.evaluate(undrawn)) wrong.push(`a drawing does not show its text: ${text}`)
   if (visit.paint) seen.paint = await paint(page, visit)
   if (visit.csv) seen.csv = await csv(page)
+  if (visit.png) seen.png = await png(page, visit.png)
   if (visit.picture) await picture(page, visit)
   if (visit.darkPicture) await picture(page, { picture: visit.darkPicture, dark: true })
   if (visit.check) {
@@ -91,6 +94,12 @@ function read() {
   }
 }
 
+/** Texts of drawings that have no place, in the page. */
+function undrawn() {
+  const texts = [...document.querySelectorAll('main svg text')]
+  return texts.filter((e) => e.textContent.trim() !== '' && e.getBoundingClientRect().width === 0).map((e) => e.textContent).slice(0, 3)
+}
+
 /** How long a browser that has nothing takes until it shows something, in milliseconds: the quickest of three times. */
 async function paint(page, visit) {
   const times = []
@@ -110,6 +119,42 @@ async function paint(page, visit) {
 async function csv(page) {
   const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'CSV' }).first().click()])
   return readFileSync(await download.path(), 'utf8')
+}
+
+/**
+ * The picture that the last button PNG saves: how large it is, and of each colour that it should have, how many pixels do.
+ * A colour is that of a selector's first element, by the name of its property.
+ */
+async function png(page, colours) {
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'PNG' }).last().click()])
+  const data = readFileSync(await download.path()).toString('base64')
+  const styles = await page.evaluate((list) => list.map((text) => {
+    const at = text.lastIndexOf(' '), element = document.querySelector(text.slice(0, at))
+    return element && getComputedStyle(element).getPropertyValue(text.slice(at + 1))
+  }), colours)
+  const plain = await (await browser.newContext()).newPage() // the console's policy refuses data
+  const seen = await plain.evaluate(async ([data, styles]) => {
+    const image = new Image()
+    image.src = `data:image/png;base64,${data}`
+    await image.decode()
+    const canvas = document.createElement('canvas'), context = canvas.getContext('2d', { willReadFrequently: true })
+    const wanted = styles.map((style) => {
+      if (!style) return null
+      context.fillStyle = style
+      context.fillRect(0, 0, 1, 1)
+      return context.getImageData(0, 0, 1, 1).data
+    })
+    canvas.width = image.width
+    canvas.height = image.height
+    context.drawImage(image, 0, 0)
+    const { data: pixels } = context.getImageData(0, 0, canvas.width, canvas.height), counts = styles.map(() => 0)
+    for (let i = 0; i < pixels.length; i += 4) {
+      wanted.forEach((c, k) => { if (c && [0, 1, 2].every((n) => Math.abs(pixels[i + n] - c[n]) <= 4)) counts[k]++ })
+    }
+    return { width: image.width, height: image.height, counts }
+  }, [data, styles])
+  await plain.context().close()
+  return { width: seen.width, height: seen.height, pixels: Object.fromEntries(colours.map((name, i) => [name, seen.counts[i]])) }
 }
 
 /** What axe finds wrong by WCAG, levels A and AA; in other colours, only what depends on them. */

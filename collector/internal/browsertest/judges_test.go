@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/record"
 )
@@ -14,25 +15,44 @@ import (
 type wanted struct {
 	all, lost int
 	routes    map[string]int     // packets
+	earlier   map[string]int     // of them, in the first half of the time
 	lostOn    map[string]int     // of them
 	delays    map[string][]int64 // of whole paths
 	pairs     map[string]int     // packets from a first node to a last one
 	between   map[string][]int64 // their delays
 	held      map[string][]int64 // by node
+
+	packet *record.Path          // number 1000 of the second flow
+	links  map[string][2][]int64 // times from a node to the next one, in the first half of the time and in the second
 }
 
 func count(packets []*record.Path) *wanted {
 	w := &wanted{
 		routes:  map[string]int{},
+		earlier: map[string]int{},
 		lostOn:  map[string]int{},
 		delays:  map[string][]int64{},
 		pairs:   map[string]int{},
 		between: map[string][]int64{},
 		held:    map[string][]int64{},
+		links:   map[string][2][]int64{},
 	}
 	for _, p := range packets {
 		w.all++
 		r := route(p)
+		part := 1 // of the time
+		if p.Time.Before(begin.Add(5 * time.Minute)) {
+			part, w.earlier[r] = 0, w.earlier[r]+1
+		}
+		if p.FlowID == 2 && p.Sequence == 1000 {
+			w.packet = p
+		}
+		for i := range p.Nodes[1:] {
+			link := p.Nodes[i].Node + " → " + p.Nodes[i+1].Node
+			both := w.links[link]
+			both[part] = append(both[part], *p.Nodes[i+1].SincePrevious)
+			w.links[link] = both
+		}
 		w.routes[r]++
 		for _, n := range p.Nodes {
 			w.held[n.Node] = append(w.held[n.Node], int64(n.TransitDelay.Value))
@@ -171,6 +191,11 @@ func (w *wanted) live(t *testing.T, s *seen) {
 		}
 	}
 	wants(t, "packets, and those that are lost", []int{len(rows), lost}, []int{40, 3})
+	lostOf := s.column(t, "Losses of measured flows", "Segment", "Lost")
+	wants(t, "blocks of measured flows", fmt.Sprint(lostOf), "map[whole way, ingress → point 1:0 whole way, ingress → point 8:7]")
+	if !strings.Contains(s.Text, "2 blocks, 7 packets lost") {
+		t.Error(s.Text)
+	}
 	if !strings.Contains(s.Text, "athos → porthos → aramis, 37") {
 		t.Error(s.Text)
 	}
@@ -185,7 +210,7 @@ func (w *wanted) health(t *testing.T, s *seen) {
 	wants(t, "records of exporters", got, map[string]string{"athos": "12345 0", "porthos": "2000 0", hostile: "777 42"})
 	wants(t, "what the page shows", s.column(t, "Exporters", "Exporter", "Records")["athos"], spacedText(12345))
 	if !strings.Contains(s.Text, "porthos") || !strings.Contains(s.Text, "Postcards that came too late.") ||
-		!strings.Contains(s.Text, spacedText(w.all)+" packets") {
+		!strings.Contains(s.Text, spacedText(w.all+mostTraces)+" packets") {
 		t.Error(s.Text)
 	}
 }

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs'
 import { beyond, launch, patience, settled, usual } from './page.mjs'
 
 const plan = JSON.parse(readFileSync(0, 'utf8'))
-const screens = ['paths', 'changes', 'segments', 'grid', 'loss', 'packets', 'live', 'health']
+const screens = ['paths', 'changes', 'segments', 'grid', 'loss', 'packets', 'live', 'events', 'health']
 const at = (screen, more = '') => `${plan.address}/${screen}?${plan.period}${more}`
 const text = (page) => page.evaluate(() => document.querySelector('main').innerText.replace(/\s+/g, ' '))
 const heading = (page) => page.locator('main h1').first().innerText()
@@ -109,7 +109,7 @@ const checks = {
     await page.keyboard.press('?')
     assert.equal(await page.evaluate(() => document.querySelector('dialog').open && document.querySelector('dialog').contains(document.activeElement)), true)
     const keys = await page.locator('dialog kbd').allInnerTexts()
-    for (const key of ['1', '8', 't', '/', 'j', 'c', 'r']) assert.ok(keys.includes(key), `the help has no ${key}`)
+    for (const key of ['1', '9', 't', '/', 'j', 'c', 'r']) assert.ok(keys.includes(key), `the help has no ${key}`)
     await page.keyboard.press('3') // no shortcut in a dialog
     assert.ok(page.url().includes('/paths'))
     await page.keyboard.press('Escape')
@@ -222,6 +222,31 @@ const checks = {
     await page.getByRole('button', { name: 'Log in again' }).click()
     await says(page, 'Open one to see where it was when')
     assert.ok(page.url().includes('state=lost'))
+  },
+
+  async 'who asks is said, and can log out'(page) {
+    await page.goto(at('paths'))
+    await settled(page)
+    assert.equal(await page.locator('.who').count(), 0, 'without users, nobody is named')
+    await answering(page, '/v1/session', (route) => route.fulfill({ json: { user: 'ann\u202e', role: 'viewer', part: false, login: false } }))
+    await page.reload()
+    await page.getByText('ann\\u202e, viewer').waitFor()
+    assert.equal(await page.getByRole('button', { name: 'Log out' }).count(), 0, 'a password has no session')
+    await page.unroute(() => true)
+    await answering(page, '/v1/session', (route) => route.fulfill({ json: { user: 'ann', role: 'admin', part: false, login: true } }))
+    const asked = []
+    let code = 503
+    await answering(page, '/logout', (route) => { asked.push(route.request().method()); void route.fulfill({ status: code }) })
+    await page.reload()
+    await page.getByRole('button', { name: 'Log out' }).click()
+    await page.waitForFunction(() => document.querySelector('.toast')?.textContent === 'You are still logged in: the collector answered 503')
+    code = 204
+    await page.getByRole('button', { name: 'Log out' }).click()
+    await says(page, 'You are logged out')
+    assert.deepEqual(asked, ['POST', 'POST'])
+    assert.equal(await page.locator('main table').count(), 0, 'nothing is left of the answers')
+    await page.getByRole('button', { name: 'Log in again' }).click()
+    await says(page, 'packets on')
   },
 
   async 'what is not whole says so, and an error says why'(page) {

@@ -3,6 +3,7 @@
 package browsertest
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 // begin is when the story begins; it ends ten minutes later.
@@ -19,6 +21,9 @@ var (
 	begin  = time.Date(2026, 11, 21, 11, 50, 0, 0, time.UTC)
 	end    = begin.Add(10 * time.Minute)
 	period = "from=2026-11-21T11:50:00Z&until=2026-11-21T12:00:00Z"
+
+	hourBefore = "from=2026-11-21T10:50:00Z&until=2026-11-21T11:00:00Z" // with traces only
+	secondHalf = "from=2026-11-21T11:55:00Z&until=2026-11-21T12:00:00Z" // after the second flow moved
 )
 
 // hostile is the name of a node: it must be shown as it is, and nothing else may come of it.
@@ -50,7 +55,45 @@ func story() (packets []*record.Path, others []record.Record) {
 		}
 		packets = append(packets, one)
 	}
-	return packets, append(losses(), edges()...)
+	return packets, slices.Concat(losses(), edges(), traces(), happened())
+}
+
+// happened are events, the latest first: one has what must not become a part of the page.
+func happened() (list []record.Record) {
+	for i, name := range []string{record.EventLossEnded, record.EventSegmentSlow, record.EventLoss} {
+		e := &record.Event{
+			Time: instant.Of(end.Add(-time.Duration(i+1) * time.Minute)), Node: "keeper", Name: name, Severity: record.SeverityError,
+			Subject: "porthos > aramis", Facts: "packets are lost after " + hostile,
+			Labels: []record.Label{{Name: "from", Text: hostile}}, Values: []record.Value{{Name: "lost", Number: 6}},
+		}
+		if name == record.EventLossEnded {
+			e.Severity = record.SeverityInfo
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// mostTraces is how many traces the story has.
+const mostTraces = 300
+
+// traces came with packets an hour before: what was lost then, nobody knows.
+func traces() (list []record.Record) {
+	for i := range mostTraces {
+		at := begin.Add(-time.Hour + time.Duration(i)*time.Second)
+		r := &record.Trace{
+			Time: instant.Of(at), Namespace: 124, TraceType: 0xf00000,
+			Packet: record.Packet{Source: storetest.Source(1), Destination: storetest.Destination(1), NextHeader: 17, Length: 100},
+		}
+		for n, node := range []int{1, 2, 9} {
+			r.Nodes = append(r.Nodes, record.NodeData{
+				NodeName: names[node], HopLimit: record.NewField(uint8(64-n), true), NodeID: record.NewField(ioam.NodeID(node), true),
+				Timestamp: record.NewField(at.Add(time.Duration(n)*time.Millisecond), true),
+			})
+		}
+		list = append(list, r)
+	}
+	return list
 }
 
 // delayRest makes a packet later from one of its nodes on.
@@ -163,6 +206,14 @@ func recent() (list []record.Record) {
 			one.Nodes[n].Node = names[[]int{1, 2, 9}[n]]
 		}
 		list = append(list, one)
+	}
+	now := instant.Of(time.Now())
+	for _, lost := range []uint64{0, 7} {
+		list = append(list, &record.Loss{
+			Measurement: record.Measurement{Time: now, Start: now, Flow: "gold", FlowID: 5, Scope: record.WholeWay, To: loss.PointID(1 + lost)},
+			Verdict:     loss.Measured, Sent: record.NewField(uint64(100), true), Lost: record.NewField(lost, true),
+			Received: record.NewField(100-lost, true),
+		})
 	}
 	return list
 }

@@ -19,6 +19,7 @@ import (
 type PacketsQuestion struct {
 	Range
 	Flows
+	Passing
 	FlowID, Sequence *uint32
 	MinDelay         time.Duration // 0: any
 	Incomplete       bool          // only those that not every node reported
@@ -117,6 +118,7 @@ func (q *Queries) Packets(ctx context.Context, ask PacketsQuestion) (*Packets, e
 // where are the conditions of the question on the packets of a file, and their parameters.
 func (ask *PacketsQuestion) where(of *store.Stored) (string, *parameters) {
 	where, p := packetsOf(ask.Range, &ask.Flows)
+	where += ask.Passing.where(p)
 	switch {
 	case ask.FlowID == nil:
 	case of.Keyed:

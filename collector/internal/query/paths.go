@@ -18,6 +18,7 @@ import (
 type PathsQuestion struct {
 	Range
 	Flows
+	Passing
 	Before *Range        // another time to compare with; nil: none
 	Step   time.Duration // of series; 0: none
 	Where  *Condition    // nil: none
@@ -47,6 +48,7 @@ type Path struct {
 	Bytes      uint64       `json:"bytes"`
 	Incomplete uint64       `json:"incomplete"`
 	Lost       uint64       `json:"lost"`
+	LossKnown  bool         `json:"loss_known"`
 	First      instant.Time `json:"first"`
 	Last       instant.Time `json:"last"`
 	Delay      *Delays      `json:"delay,omitempty"`
@@ -145,6 +147,7 @@ func (q *Queries) pathsIn(ctx context.Context, ask PathsQuestion) (*Paths, error
 		a.Nodes, a.Segments = sum.list()
 		return err
 	})
+	a.sayKnown()
 	return a, err
 }
 
@@ -183,7 +186,7 @@ func unionOf(r *store.Reading, query func(of *store.Stored) string) string {
 
 // pathsOf finds the paths.
 func pathsOf(ctx context.Context, r *store.Reading, ask *PathsQuestion, a *Paths) error {
-	where, p := packetsOf(ask.Range, &ask.Flows)
+	where, p := ask.selected()
 	query := "WITH one AS (" + unionOf(r, func(of *store.Stored) string {
 		return "SELECT d.path, p.time, p.reason, p.verdict, p.length, p.delay_ns AS delay FROM " + of.Rows +
 			" p JOIN FILE(paths) d ON p.path = d.number WHERE " + where
@@ -226,7 +229,7 @@ func measureHops(
 	ids []uint64,
 	addDelays func(id uint64, i int, what string, h *exponential.Delays, negative uint64),
 ) error {
-	where, p := packetsOf(ask.Range, &ask.Flows)
+	where, p := ask.selected()
 	chosen := " AND d.path = ANY(" + p.add(ids) + ")"
 	hops := unionOf(r, func(of *store.Stored) string {
 		return "SELECT d.path, unnest(range(len(p.held_ns))) AS i, unnest(p.held_ns)::BIGINT AS held, unnest(" + of.Since + ") AS since FROM " +
@@ -275,8 +278,9 @@ type Grid struct {
 
 // Pair is a first and a last node of paths.
 type Pair struct {
-	From Node  `json:"from"`
-	To   *Node `json:"to,omitempty"`
+	From      Node  `json:"from"`
+	To        *Node `json:"to,omitempty"`
+	LossKnown bool  `json:"loss_known"`
 	PairMeasured
 	Before *PairMeasured `json:"before,omitempty"`
 }
@@ -360,6 +364,7 @@ ORDER BY packets DESC, w.e1, w.n1 LIMIT ` + p.add(limit+1)
 			return err
 		})
 	})
+	a.sayKnown()
 	return a, err
 }
 

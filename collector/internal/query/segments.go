@@ -51,6 +51,7 @@ type Segment struct {
 	To        *Node      `json:"to,omitempty"`
 	Ingress   *Interface `json:"ingress,omitempty"`
 	Hops      *int16     `json:"hops,omitempty"`
+	LossKnown bool       `json:"loss_known"`
 	SegmentMeasured
 	Baseline *SegmentMeasured `json:"baseline,omitempty"`
 	Series   []SegmentPoint   `json:"series,omitempty"`
@@ -94,6 +95,7 @@ func (q *Queries) Segments(ctx context.Context, ask SegmentsQuestion) (*Segments
 		}
 		return segmentSeries(ctx, r, in, &ask, a)
 	})
+	a.sayKnown()
 	switch {
 	case err != nil || len(a.Segments) == 0:
 	case ask.Before != nil:

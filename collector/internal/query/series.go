@@ -132,7 +132,7 @@ func segmentRow(scan func(...any) error, more ...any) (ID, SegmentMeasured, erro
 
 // pathSeries adds the steps of paths. Shares are of all packets that were asked for.
 func pathSeries(ctx context.Context, r *store.Reading, ask *PathsQuestion, a *Paths) error {
-	where, p := packetsOf(ask.Range, &ask.Flows)
+	where, p := ask.selected()
 	width := p.add(ask.Step.Nanoseconds())
 	place := map[uint64]int{}
 	var ids []uint64

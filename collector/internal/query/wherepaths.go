@@ -109,7 +109,7 @@ func pathsWhere(ctx context.Context, r *store.Reading, ask *PathsQuestion, a *Pa
 		return err
 	}
 	byPath, inStep := map[ID]*gathered{}, map[int64]uint64{}
-	seek := &PacketsQuestion{Range: ask.Range, Flows: ask.Flows, Where: ask.Where}
+	seek := &PacketsQuestion{Range: ask.Range, Flows: ask.Flows, Passing: ask.Passing, Where: ask.Where}
 	err = visitWhere(ctx, r, seek, known, &a.Answer, func(p *Packet, d *definition) (sums int) {
 		g := byPath[p.Path]
 		if g == nil {

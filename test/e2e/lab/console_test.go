@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/waymark-net/waymark/test/e2e"
 )
@@ -70,6 +71,9 @@ func TestDemoConsole(t *testing.T) {
 			return said == ""
 		})
 	}
+	begin := time.Now()
+	a.compareScreens(name)
+	t.Logf("the screens took %v", time.Since(begin))
 	var health struct {
 		Store   struct{ Directory string }
 		Records struct{ Dropped, Lost uint64 }

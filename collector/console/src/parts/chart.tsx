@@ -42,7 +42,7 @@ export function Chart({ label, data, series, value, height = 110, range, canvas 
       width: at.clientWidth, height, legend: { show: false }, tzDate: (s) => (where === 'utc' ? uPlot.tzDate(new Date(s * 1000), 'Etc/UTC') : new Date(s * 1000)),
       cursor: { y: false, drag: { x: true, y: false, setScale: false } }, padding: [8, 28, 0, 0],
       scales: { x: { time: true, range: () => range }, y: { range: (_, __, most) => [0, Math.max(most, 1e-9) * 1.1] } },
-      axes: [{ ...axis, size: 26, values: (_, splits) => splits.map((s) => tick(s, range[1] - range[0], where)) }, { ...axis, size: 54, values: (_, splits) => splits.map((n) => value(n)), incrs: undefined, space: 28 }],
+      axes: [{ ...axis, size: 26, values: (_, splits) => splits.map((s) => tick(s, range[1] - range[0], where)) }, { ...axis, size: 66, values: (_, splits) => splits.map((n) => value(n)), incrs: undefined, space: 28 }],
       series: [{}, ...series.map((s) => ({
         label: s.label, stroke: colour(s.colour), width: s.bars ? 0 : 1.5, fill: s.bars ? colour(s.colour) : undefined, spanGaps: false,
         paths: s.bars ? uPlot.paths.bars!({ size: [0.85, 40], align: 1 }) : undefined, points: s.bars ? { show: false } : {},

@@ -50,7 +50,7 @@ export function Hops({ of, compared }: { of: Both; compared: boolean }) {
           })}
         </tbody>
       </table>
-      {!path.complete && <p class="note">Not every node reported these {count(path.packets)} packets: {path.lost > 0 ? `${count(path.lost)} of them are known to be lost` : 'of none it is known that it was lost'}.</p>}
+      {!path.complete && <p class="note">Not every node reported these {count(path.packets)} packets: {path.lost > 0 ? `${count(path.lost)} of them are known to be lost` : path.loss_known ? 'of none it is known that it was lost' : 'whether one was lost is not known'}.</p>}
     </div>
   )
 }

@@ -12,7 +12,7 @@ function path(id: string, nodes: string[], packets: number, more: Partial<Path> 
     node, node_id: i, exporter: `::${node}`, role: 'transit', segment: `${node}>${nodes[i + 1] ?? ''}`, egress: { index: 2 }, ingress: { index: 1 },
     since: i > 0 ? delays(5000) : undefined,
   })).map((h) => ({ ...h, node_id: undefined }))
-  return { path: id, namespace: 1, complete: true, packets, share: packets / 1000, bytes: 0, incomplete: 0, lost: 0, first: '', last: '', hops, ...more }
+  return { path: id, namespace: 1, complete: true, packets, share: packets / 1000, bytes: 0, incomplete: 0, lost: 0, loss_known: true, first: '', last: '', hops, ...more }
 }
 
 const a = path('a', ['in', 'up', 'out'], 600), b = path('b', ['in', 'slow', 'out'], 380), c = path('c', ['in', 'up'], 15, { complete: false, lost: 15 }), d = path('d', ['x', 'y'], 5)

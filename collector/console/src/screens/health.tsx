@@ -122,5 +122,5 @@ function View() {
 }
 
 export default {
-  id: 'health', title: 'Health', order: 8, about: 'Who sends, what was lost by cause, and the state of the store.', filters: [], timeless: true, view: View,
+  id: 'health', title: 'Health', order: 9, about: 'Who sends, what was lost by cause, and the state of the store.', filters: [], timeless: true, view: View,
 } satisfies Screen

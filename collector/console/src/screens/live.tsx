@@ -16,7 +16,8 @@ import { param, screenHref, visit } from '../route'
 import { flowFilters, type Screen } from '../screen'
 import { dark } from '../theme'
 import { instantText, showClock } from '../time'
-import type { Event, Packet } from '../types'
+import { flowName, wayName } from './loss'
+import type { Block, Event, Packet } from '../types'
 
 const rates = { 20: '20 packets a second', 100: '100 packets a second', 1000: '1000 packets a second' }
 /** How often it is drawn, in milliseconds. */
@@ -41,6 +42,25 @@ const eventColumns: Column<Event>[] = [
   { key: 'event', title: 'Event', value: (e) => visible(e.event), width: 170 },
   { key: 'text', title: 'What happened', value: (e) => visible(e.text), width: 320, grows: true, vital: true },
 ]
+
+const blockColumns: Column<Block>[] = [
+  { key: 'start', title: 'Block', value: (b) => b.start, text: (b) => showClock(b.start, zone(), 3), width: 110 },
+  { key: 'flow', title: 'Flow', value: flowName, width: 120 },
+  { key: 'way', title: 'Segment', value: (b) => (b.scope === 'whole' ? `whole way, ${wayName(b)}` : wayName(b)), width: 240, grows: true },
+  { key: 'sent', title: 'Sent', value: (b) => b.sent, text: (b) => (b.sent === undefined ? '?' : count(b.sent)), number: true, width: 90 },
+  {
+    key: 'lost', title: 'Lost', value: (b) => b.lost, text: (b) => (b.lost === undefined ? '?' : count(b.lost)), number: true, width: 90, vital: true,
+    show: (b) => (b.lost === undefined ? <span class="unknown" title={visible((b.reasons ?? []).join(', ').replaceAll('_', ' '))}>?</span> : b.lost > 0 ? <span class="lost">{count(b.lost)}</span> : '0'),
+  },
+  { key: 'verdict', title: 'Verdict', value: (b) => b.verdict, text: (b) => visible(b.verdict), width: 110 },
+]
+
+/** What the blocks of measured flows say, in a few words; segments say where, and the whole way how much. */
+export function lossesOf(blocks: Block[]): string {
+  const whole = blocks.filter((b) => b.scope === 'whole'), lost = whole.reduce((sum, b) => sum + (b.lost ?? 0), 0)
+  const unknown = whole.filter((b) => b.lost === undefined).length
+  return `${count(whole.length)} blocks, ${count(lost)} packets lost${unknown > 0 ? `, ${count(unknown)} blocks uncertain` : ''}`
+}
 
 const clockOf = (ms: number): string => showClock(instantText(BigInt(Math.round(ms)) * 1_000_000n), zone())
 
@@ -117,7 +137,8 @@ function draw(canvas: HTMLCanvasElement, { packets, end, last, colour }: Picture
 export function sentence(packets: Packet[], before = ''): string {
   const lost = packets.filter((p) => p.verdict === 'lost').length, when = before ? `the minute before ${before}` : 'the last minute'
   if (packets.length === 0) return `No packets in ${when}`
-  return `${count(packets.length)} packets in ${when}; ${lost === 0 ? 'none is known to be lost' : `${count(lost)} of them lost`}`
+  const told = packets.some((p) => p.source === 'postcards') // a trace is lost with its packet
+  return `${count(packets.length)} packets in ${when}; ${lost > 0 ? `${count(lost)} of them lost` : told ? 'none is known to be lost' : 'what was lost is not known'}`
 }
 
 interface Stream { minute: Minute; state: State; why: Failure | null; again: () => void }
@@ -203,6 +224,12 @@ function View() {
         <section>
           <h2>Events</h2>
           <Table name="events" title="Events" columns={eventColumns} rows={[...minute.events].reverse()} id={(e) => `${e.time} ${e.event} ${e.subject}`} height={180} />
+        </section>
+      )}
+      {minute.blocks.length > 0 && (
+        <section>
+          <h2>Losses of measured flows <small>{lossesOf(minute.blocks)}; <a href={screenHref('loss', { since: '15m', from: null, until: null })}>the last 15 minutes</a></small></h2>
+          <Table name="losses" title="Losses of measured flows" columns={blockColumns} rows={[...minute.blocks].reverse()} id={(b) => `${b.flow_id} ${b.scope} ${b.from} ${b.to} ${b.start}`} height={200} />
         </section>
       )}
       <section>

@@ -2,9 +2,10 @@
 
 import { useAnswer, type Question } from '../ask'
 import { count, share, visible } from '../format'
+import { saveShown } from '../export'
 import { Actions } from '../parts/actions'
 import { Shown } from '../parts/answer'
-import { drawTable, saveTable, Table, type Column } from '../parts/table'
+import { saveTable, Table, type Column } from '../parts/table'
 import { usePart } from '../parts/rows'
 import { useWidth } from '../parts/width'
 import '../measures.css'
@@ -202,7 +203,7 @@ function View() {
           <>
             <div class="title">
               <h1>{sentence(a)}</h1>
-              <Actions question={question} csv={() => saveTable('loss', columns, inOrder(a.flows))} png={() => drawTable('loss', columns, inOrder(a.flows))} />
+              <Actions question={question} csv={() => saveTable('loss', columns, inOrder(a.flows))} png={() => saveShown('loss', a.flows.length > 0 ? '.courses' : '.table')} />
             </div>
             {a.flows.length > 0 && <Flows a={a} />}
             {row && <OneWay flow={row} />}

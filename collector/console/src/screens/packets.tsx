@@ -10,6 +10,7 @@ import { Shown } from '../parts/answer'
 import { Choice } from '../parts/choice'
 import { Delay } from '../parts/delay'
 import { Field, numberUpTo } from '../parts/field'
+import { Passing, passing } from '../parts/passing'
 import { drawTable, saveTable, Table, type Column } from '../parts/table'
 import { asked, zone } from '../question'
 import { param, set } from '../route'
@@ -52,7 +53,7 @@ function View() {
   const state = param('state') || 'any', limit = param('limit') || '500'
   const question: Question = {
     path: '/v1/packets',
-    parameters: { ...asked(flowFilters), flow_id: param('flow_id'), sequence: param('sequence'), min_delay: param('min_delay'), incomplete: state === 'incomplete', lost: state === 'lost', limit },
+    parameters: { ...asked(flowFilters), ...passing(), flow_id: param('flow_id'), sequence: param('sequence'), min_delay: param('min_delay'), incomplete: state === 'incomplete', lost: state === 'lost', limit },
   }
   const answer = useAnswer<Packets>(question)
   const list = answer.data?.packets
@@ -68,6 +69,7 @@ function View() {
         <Field name="sequence" label="Number" hint="any" size={8} numeric wrong={number} with={{ packet: null }} />
         <Choice name="limit" title="At most" of={{ 100: '100', 500: '500', 2000: '2 000', 10000: '10 000' }} usual="500" />
       </div>
+      <Passing />
       <Shown of={answer} empty={(a) => a.packets.length === 0} nothing="No such packets">
         {(a) => (
           <>

@@ -5,6 +5,8 @@ import { useAnswer, type Question } from '../ask'
 import { count, difference, duration, nodeName, share, shareBar, triple } from '../format'
 import { Actions } from '../parts/actions'
 import { Shown, Wholeness } from '../parts/answer'
+import { lostOf, lossUnknown } from '../parts/losses'
+import { Passing, passing } from '../parts/passing'
 import { saveTable, Table, type Column } from '../parts/table'
 import { useWidth } from '../parts/width'
 import { savePNG } from '../export'
@@ -34,7 +36,7 @@ function columnsOf(compared: boolean, usual: Path | undefined): Column<Both>[] {
     { ...number('share', 'Share', (p) => p.share, share, 116, undefined, true), show: (r) => <span class="bar-cell"><span class="bar-of" style={shareBar(r.now?.share)} /><span>{share(r.now?.share)}</span></span> },
     ...(compared ? [{ key: 'share_before', title: 'before', value: (r: Both) => r.before?.share, text: (r: Both) => share(r.before?.share), number: true, width: 74 }] : []),
     number('packets', 'Packets', (p) => p.packets, count, 92),
-    number('lost', 'Lost', (p) => p.lost, count, 66, 'Packets of which it is known that they were lost'),
+    number('lost', 'Lost', lostOf, count, 66, 'Packets of which it is known that they were lost; – where that cannot be known'),
     number('p50', 'p50', (p) => p.delay?.p50_ns, duration, 82, 'Median of the delay from the first node to the last'),
     number('p95', 'p95', (p) => p.delay?.p95_ns, duration, 82),
     number('p99', 'p99', (p) => p.delay?.p99_ns, duration, 82, undefined, true),
@@ -62,7 +64,7 @@ function headline(a: Paths, graph: Graph) {
 
 function View() {
   const frame = useRef<HTMLDivElement>(null), wide = useWidth(frame)
-  const question: Question = { path: '/v1/paths', parameters: { ...asked(flowFilters), compare: comparedSpan(params.value), limit: 100 } }
+  const question: Question = { path: '/v1/paths', parameters: { ...asked(flowFilters), ...passing(), compare: comparedSpan(params.value), limit: 100 } }
   const answer = useAnswer<Paths>(question)
   const before = answer.data?.before ?? null
   const now = useRef<SVGSVGElement>(null), then = useRef<SVGSVGElement>(null)
@@ -77,6 +79,7 @@ function View() {
   const columns = useMemo(() => columnsOf(before !== null, answer.data?.paths[0] ?? before?.paths[0]), [answer.data, before])
   return (
     <div ref={frame}>
+    <Passing />
     <Shown of={answer} empty={(a) => a.paths.length === 0 && !a.before?.paths.length} nothing="No packets of these flows">
       {(a) => {
         const open = list.find((p) => p.id === param('path'))
@@ -106,6 +109,7 @@ function View() {
             <p class="caption">
               Lines are as thick as their share of the packets. Times are p50 / p95 / p99{a.paths.length > 1 ? ', of all listed paths together' : ''}; the slowest is <span class="slow">marked</span>.
               {drawing!.shown.length < a.paths.length && <> The drawing has the busiest paths, {share(drawing!.shown.reduce((sum, p) => sum + p.share, 0))} of the packets.</>}
+              {a.paths.some((p) => !p.loss_known) && <> Lost {lossUnknown}</>}
             </p>
             <section>
               <h2>Paths <small>open one to see it node by node</small></h2>

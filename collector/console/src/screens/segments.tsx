@@ -2,15 +2,18 @@
 
 import { useAnswer, type Question } from '../ask'
 import { count, difference, duration, interfaceName, nodeName, share } from '../format'
+import { saveShown } from '../export'
 import { Actions } from '../parts/actions'
 import { Shown } from '../parts/answer'
 import { Choice } from '../parts/choice'
 import { Negatives } from '../parts/delay'
+import { lostOf, Losses, lossUnknown } from '../parts/losses'
+import { Over, type Line } from '../parts/over'
 import { Spark } from '../parts/spark'
-import { drawTable, saveTable, Table, type Column } from '../parts/table'
+import { saveTable, Table, type Column } from '../parts/table'
 import '../measures.css'
 import { asked } from '../question'
-import { param } from '../route'
+import { param, screenHref, set } from '../route'
 import { flowFilters, type Screen } from '../screen'
 import { inSteps, stepsOf } from '../steps'
 import type { Delays, Segment, Segments } from '../types'
@@ -40,8 +43,8 @@ function delays(key: 'link' | 'held', title: string, about: string, compared: bo
   }))
   if (compared) {
     list.push({
-      key: `${key}_more`, title: 'p99 to before', about: `${about}: the 99th percentile, compared with that of the time before`, value: (s) => more(s[key], s.baseline?.[key]),
-      text: (s) => difference(s[key]?.p99_ns, s.baseline?.[key]?.p99_ns) || '–', number: true, width: 116, vital,
+      key: `${key}_more`, title: `${title} p99 to before`, about: `${about}: the 99th percentile, compared with that of the time before`, value: (s) => more(s[key], s.baseline?.[key]),
+      text: (s) => difference(s[key]?.p99_ns, s.baseline?.[key]?.p99_ns) || '–', number: true, width: 156, vital,
       show: (s) => {
         const text = difference(s[key]?.p99_ns, s.baseline?.[key]?.p99_ns)
         if (!text) return <span class="unknown" title={s[key] ? 'The time before has no data of it.' : undefined}>{s[key] ? 'no data' : '–'}</span>
@@ -59,8 +62,8 @@ function columnsOf(a: Segments, order: string, compared: boolean): Column<Segmen
     { key: 'hops', title: 'Hops', about: 'By hop limits: more than 1 if nodes between did not report', value: (s) => s.hops, text: (s) => (s.hops ? count(s.hops) : '–'), number: true, width: 60 },
     { key: 'packets', title: 'Packets', value: (s) => s.packets, text: (s) => count(s.packets), number: true, width: 90, vital: order === 'packets' },
     {
-      key: 'lost', title: 'Lost after', about: 'Packets of which it is known that they were lost after the node', value: (s) => s.lost, text: (s) => count(s.lost), number: true, width: 90, vital: order === 'loss',
-      show: (s) => (s.lost > 0 ? <span class="lost" title={share(lossOf(s))}>{count(s.lost)}</span> : s.to ? <span class="soft">0</span> : count(s.lost)),
+      key: 'lost', title: 'Lost after', about: 'Packets of which it is known that they were lost after the node', value: lostOf, text: (s) => count(lostOf(s)), number: true, width: 90, vital: order === 'loss',
+      show: (s) => <Losses of={s} soft={s.to !== undefined} title={share(lossOf(s))} />,
     },
     ...delays('link', 'Link', 'Time from this node to the next, by the clocks of both', compared, order === 'link'),
     ...(steps.length > 1 ? [{
@@ -72,6 +75,22 @@ function columnsOf(a: Segments, order: string, compared: boolean): Column<Segmen
   ]
 }
 
+/** One segment over the time, and what passed it. */
+function Opened({ of, a }: { of: Segment; a: Segments }) {
+  const steps = stepsOf(a), series = of.series ?? [], way = { segment: of.segment, way: segmentName(of) }
+  const lines = (key: 'link' | 'held'): Line[] => (['p50_ns', 'p99_ns'] as const).map((p) => ({ name: p.slice(0, 3), points: series.map((s) => ({ time: s.time, ns: s[key]?.[p] })) }))
+  return (
+    <section class="details" aria-label="The chosen segment">
+      <div class="part">
+        <h2>{segmentName(of)}</h2>
+        <small>drag over a chart to see a part of the time · <a href={screenHref('paths', way)}>Paths of it</a> · <a href={screenHref('packets', way)}>Packets of it</a></small>
+      </div>
+      {of.to && <Over title="Link" file="segment-link" steps={steps} step={a.step_ns ?? 0} lines={lines('link')} />}
+      <Over title="Held" file="segment-held" steps={steps} step={a.step_ns ?? 0} lines={lines('held')} />
+    </section>
+  )
+}
+
 /** The answer in a sentence. */
 export function sentence(list: Segment[], order: string): string {
   const first = list[0]
@@ -79,7 +98,7 @@ export function sentence(list: Segment[], order: string): string {
   const name = segmentName(first)
   switch (order) {
     case 'held': return first.held ? `${nodeName(first.from)} holds packets longest: p99 ${duration(first.held.p99_ns)}` : 'No node said how long it held packets'
-    case 'loss': return first.lost > 0 ? `Most is lost after ${nodeName(first.from)}${first.egress ? ` ${interfaceName(first.egress)}` : ''}: ${count(first.lost)} packets` : 'No packet is known to be lost'
+    case 'loss': return first.lost > 0 ? `Most is lost after ${nodeName(first.from)}${first.egress ? ` ${interfaceName(first.egress)}` : ''}: ${count(first.lost)} packets` : list.some((s) => s.loss_known) ? 'No packet is known to be lost' : 'Of no packet is it known whether it was lost'
     case 'packets': return `${name} has the most packets: ${count(first.packets)}`
     default: return first.link ? `${name} is the slowest: p99 ${duration(first.link.p99_ns)}` : 'Of no segment is the delay known'
   }
@@ -98,14 +117,17 @@ function View() {
     <Shown of={answer} empty={(a) => a.segments.length === 0} nothing="No segments: no node reported a packet">
       {(a) => {
         const columns = columnsOf(a, order, baseline !== '')
+        const open = a.segments.find((s) => s.segment === param('open'))
         const files = columns.filter((c) => c.key !== 'course')
         return (
           <>
             <div class="title">
               <h1>{sentence(a.segments, order)}</h1>
-              <Actions question={question} csv={() => saveTable('segments', files, a.segments)} png={() => drawTable('segments', files, a.segments)} />
+              <Actions question={question} csv={() => saveTable('segments', files, a.segments)} png={() => saveShown('segments', '.table')} />
             </div>
-            <Table name="main" title="Segments" columns={columns} rows={a.segments} id={(s) => s.segment} mark={(s) => (s.lost > 0 ? 'loses' : '')} />
+            {a.segments.some((s) => !s.loss_known) && <p class="caption">{lossUnknown}</p>}
+            <Table name="main" title="Segments" columns={columns} rows={a.segments} id={(s) => s.segment} mark={(s) => (s.lost > 0 ? 'loses' : '')} opened={open?.segment} open={(s) => set({ open: s.segment === open?.segment ? null : s.segment }, true)} height={open ? 260 : undefined} />
+            {open && <Opened of={open} a={a} />}
           </>
         )
       }}
