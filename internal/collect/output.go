@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/sink"
 )
@@ -85,7 +86,7 @@ func (o *output) end() error {
 		switch stats := s.Stats(); {
 		case stats.Missed() == 0:
 		case stats.Error != "":
-			errs = append(errs, fmt.Errorf("write records: %s; %d were lost", stats.Error, stats.Missed()))
+			errs = append(errs, problem.New(fmt.Sprintf("write records: %s; %d were lost", stats.Error, stats.Missed()), stats.Cure))
 		default:
 			o.reportToOperator(fmt.Sprintf("warning: %s: %d records were lost in all", s.Name(), stats.Missed()))
 		}
@@ -153,7 +154,7 @@ func (w *reported) describeChange(s sink.Stats, now time.Time) (severity, text s
 	switch {
 	case s.Error != "" && before.fault == "":
 		w.next = now.Add(lossInterval)
-		return "error: ", s.Error + "; it keeps trying, and counts the records that are lost"
+		return "error: ", problem.New(s.Error, s.Cure).Error() + "; it keeps trying, and counts the records that are lost"
 	case s.Error == "" && before.fault != "":
 		w.missed = s.Missed()
 		return "", fmt.Sprintf("it works again; %d records were lost", lost)

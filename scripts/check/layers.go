@@ -107,11 +107,11 @@ var layers = map[string]string{
 	"internal/columns":        "",
 	"internal/record":         "ioam ipfix internal/columns internal/instant internal/ipv6 internal/loss internal/model internal/nodenames",
 	"internal/sink":           "ioam internal/metrics internal/model internal/problem internal/record",
-	"internal/sink/jsonl":     "ioam internal/columns internal/record internal/sink internal/yamlfile",
+	"internal/sink/jsonl":     "ioam internal/columns internal/problem internal/record internal/sink internal/yamlfile",
 	"internal/sink/ipfixsink": "ioam ipfix internal/address internal/inputfile internal/instant internal/problem internal/record internal/sink internal/yamlfile",
 	"internal/sink/otlpsink":  "ioam internal/exponential internal/metrics internal/problem internal/record internal/secretfile internal/sink internal/yamlfile",
 	"internal/decode":         "ioam internal/ipv6 internal/record",
-	"internal/collect": "ioam ipfix internal/address internal/collect/join internal/collect/known internal/health internal/inputfile internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/record internal/sink " +
+	"internal/collect": "ioam ipfix internal/address internal/collect/join internal/collect/known internal/health internal/inputfile internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/problem internal/record internal/sink " +
 		"internal/replacefile internal/socketdrops",
 	"internal/collect/join":             "ioam internal/record",
 	"internal/collect/sender":           "ipfix",

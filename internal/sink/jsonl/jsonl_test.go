@@ -83,7 +83,8 @@ func TestJSONLKeepsWhatItHas(t *testing.T) {
 	j.Offer(traceOf(0, "::1", "::2"))
 	waitFor(t, "reporting the error", func() bool {
 		s := j.Stats()
-		return s.Written == 1 && s.Lost == 0 && strings.HasPrefix(s.Error, "export jsonl: open "+path+": no such file or directory; name a file")
+		return s.Written == 1 && s.Lost == 0 && s.Error == "export jsonl: open "+path+": no such file or directory" &&
+			s.Cure == "name a file in a directory that exists and may be written"
 	})
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
