@@ -17,6 +17,9 @@ type Problem struct {
 	cause error
 }
 
+// Code names an error for programs, where its cure depends on who asks; most errors have none.
+type Code string
+
 // New makes a problem that has no cause besides its text.
 func New(text, cure string) *Problem { return &Problem{Text: text, Cure: cure} }
 

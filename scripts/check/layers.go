@@ -33,7 +33,7 @@ var layers = map[string]string{
 	// What a node is: no kernel, no output.
 	"internal/ipv6":        "ioam",
 	"internal/pot":         "internal/secretfile internal/problem",
-	"internal/model":       "ioam srv6 internal/ipv6 internal/loss internal/pot",
+	"internal/model":       "ioam srv6 internal/ipv6 internal/loss internal/pot internal/problem",
 	"internal/reference":   "ioam internal/edgetoedge internal/ipv6 internal/model internal/pot",
 	"internal/secretfile":  "internal/problem",
 	"internal/replacefile": "",
