@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -28,7 +29,7 @@ type Config struct {
 	Hosts   []string // names by which browsers may ask, besides addresses and the names in the certificate
 	OIDC    *OIDC    // nil: there is no login
 	Roles   []Role   // the first that a user has counts; none: every user is a viewer of everything
-	Notify  func(text string)
+	Notify  func(level slog.Level, text string)
 }
 
 // Role is what some users may do.
@@ -64,7 +65,7 @@ func New(c Config) (*Guard, error) {
 		return nil, fmt.Errorf("api.address %q: want ADDRESS:PORT", c.Address)
 	}
 	if c.Notify == nil {
-		c.Notify = func(string) {}
+		c.Notify = func(slog.Level, string) {}
 	}
 	g := &Guard{config: c, at: at, cross: http.NewCrossOriginProtection()}
 	if c.Web != "" {

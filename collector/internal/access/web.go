@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"regexp"
 	"sync"
@@ -22,7 +23,7 @@ import (
 // again while the collector runs, so that a certificate can be renewed and a password changed.
 type webFile struct {
 	path   string
-	notify func(text string)
+	notify func(level slog.Level, text string)
 
 	mu     sync.Mutex
 	read   time.Time
@@ -44,7 +45,7 @@ type loaded struct {
 	key          string // file with the certificate's key; "": none
 }
 
-func openWeb(path string, notify func(string)) (*webFile, error) {
+func openWeb(path string, notify func(slog.Level, string)) (*webFile, error) {
 	w := &webFile{path: path, notify: notify}
 	var err error
 	w.loaded, err = loadWeb(path)
@@ -73,7 +74,7 @@ func (w *webFile) now() *loaded {
 	if err != nil {
 		if text := err.Error(); text != w.fault {
 			w.fault = text
-			w.notify("error: " + text + "; what it said before stays in force")
+			w.notify(slog.LevelError, text+"; what it said before stays in force")
 		}
 		return w.loaded
 	}
