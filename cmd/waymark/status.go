@@ -382,8 +382,11 @@ func printRecords(w io.Writer, r api.Records) {
 			connection = "not connected, "
 		}
 		fmt.Fprintf(w, "exporter %s: %swritten %d, dropped %d, failed %d", e.Name, connection, e.Written, e.Dropped, e.Failed)
-		if e.Connected != nil {
+		switch {
+		case e.Connected != nil:
 			fmt.Fprintf(w, ", queued %d, messages %d", e.Queued, e.Messages)
+		case e.Queued > 0:
+			fmt.Fprintf(w, ", queued %d", e.Queued)
 		}
 		if e.Unsure > 0 {
 			fmt.Fprintf(w, ", at most %d unread when a connection broke", e.Unsure)
