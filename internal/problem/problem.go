@@ -29,6 +29,15 @@ func Wrap(err error, cure string) *Problem {
 	return &Problem{Text: text, Cure: cure, cause: err}
 }
 
+// Append gives an error a cure, after the one that it may have.
+func Append(err error, cure string) *Problem {
+	p := Wrap(err, cure)
+	if _, own := Of(err); own != "" {
+		p.Cure = own + "; " + cure
+	}
+	return p
+}
+
 // Error is the text and the cure, as one sentence.
 func (p *Problem) Error() string { return p.Text + p.suffix() }
 

@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/waymark-net/waymark/collector/internal/store"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Config says who may ask.
@@ -112,7 +113,7 @@ func (g *Guard) asks() bool {
 func (g *Guard) Listen() (net.Listener, error) {
 	l, err := net.Listen("tcp", g.at.String())
 	if err != nil {
-		return nil, fmt.Errorf("%w; set api.address to another port", err)
+		return nil, problem.Wrap(err, "set api.address to another port")
 	}
 	return l, nil
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/waymark-net/waymark/internal/inputfile"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // webFile is Prometheus' web configuration file, which has TLS, users and headers. It and the certificates are read
@@ -121,7 +122,10 @@ func loadWeb(path string) (*loaded, error) {
 		)
 	}
 	if err := web.Validate(path); err != nil {
-		return nil, fmt.Errorf("api.web: %s: %w; Prometheus documents this file under \"HTTPS and authentication\"", path, err)
+		return nil, problem.Wrap(
+			fmt.Errorf("api.web: %s: %w", path, err),
+			"Prometheus documents this file under \"HTTPS and authentication\"",
+		)
 	}
 	c.TLSConfig.SetDirectory(filepath.Dir(path))
 	l := &loaded{users: passwords{hashes: map[string]string{}}, headers: c.HTTPConfig.Header}

@@ -122,7 +122,7 @@ func New(ctx context.Context, options Options) (*Store, error) {
 	}
 	s.options.Directory = o.Directory
 	if err := os.MkdirAll(o.Directory, 0o750); err != nil {
-		return nil, fmt.Errorf("%w; name a directory that this user may write, or make it", err)
+		return nil, problem.Wrap(err, "name a directory that this user may write, or make it")
 	}
 	if s.lock, err = lockDirectory(o.Directory); err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func New(ctx context.Context, options Options) (*Store, error) {
 func lockDirectory(directory string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(directory, "lock"), os.O_CREATE|os.O_RDWR, 0o640)
 	if err != nil {
-		return nil, fmt.Errorf("%w; name a directory that this user may write", err)
+		return nil, problem.Wrap(err, "name a directory that this user may write")
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		f.Close()
