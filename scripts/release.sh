@@ -28,11 +28,7 @@ grep -qE "^## ${version//./\\.} - [0-9]{4}-[0-9]{2}-[0-9]{2}$" CHANGELOG.md ||
 unreleased=$(awk '/^## Unreleased/ { on = 1; next } /^## / { on = 0 } on && /^- /' CHANGELOG.md)
 [ -z "$unreleased" ] || fail "CHANGELOG.md has changes under Unreleased; move them into the section of $version"
 
-# Names of images, packages and charts, with a version after them: each for itself, as a line can have several. Packages
-# have their release after it; a name may end a sentence.
-others=$(git grep -noE '(waymark[a-z-]*[:_]|VERSION:-|^version: |^appVersion: )[0-9]+\.[0-9]+\.[0-9]+[0-9A-Za-z.+~-]*' -- packaging/ansible packaging/container packaging/helm packaging/kubernetes docs README.md ':!*_test.go' |
-	grep -vE "([a-z-]:|:-|ersion: |[a-z-]_)${version//./\\.}\.*$|[a-z-]_${version//./\\.}-1$" || true)
-[ -z "$others" ] || fail "these files name another version than $version:
+others=$(scripts/versions.sh) || fail "these files name another version than $version:
 $others"
 
 # The data of this version that later ones must load.

@@ -18,6 +18,7 @@ import (
 	"github.com/waymark-net/waymark/bench/harness"
 	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/collect/sender"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Rates of postcards in short and full runs, and what a run is full from.
@@ -60,7 +61,10 @@ func runCollector(ctx context.Context, o harness.Options) (report.Result, error)
 	}
 	file := filepath.Join(filepath.Dir(program), "waymark-collector")
 	if _, err := os.Stat(file); err != nil {
-		return report.Result{}, fmt.Errorf("the collector is the program waymark-collector: %w; run: make build", err)
+		return report.Result{}, problem.Wrap(
+			fmt.Errorf("the collector is the program waymark-collector: %w", err),
+			"run: make build",
+		)
 	}
 	r := report.Result{
 		Baseline: "goflow2 writing the same postcards as JSON lines, unjoined",

@@ -19,6 +19,7 @@ import (
 	"github.com/waymark-net/waymark/bench/harness"
 	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -123,7 +124,10 @@ func (s *postcardSeries) turn(ctx context.Context, kind ioam.TraceType, rate flo
 	defer runner.Close()
 	unread, err := net.ListenUDP("udp6", &net.UDPAddr{IP: net.IPv6loopback})
 	if err != nil {
-		return fmt.Errorf("open a socket for a collector: %w; the loopback interface has to be up", err)
+		return problem.Wrap(
+			fmt.Errorf("open a socket for a collector: %w", err),
+			"the loopback interface has to be up",
+		)
 	}
 	defer unread.Close()
 	x, err := harness.NewExporter(unread.LocalAddr().String(), config)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Site is where an experiment runs: one network namespace with the sources and
@@ -120,7 +121,7 @@ func PrivatePins() (path string, release func(), err error) {
 	}
 	defer os.Remove(directory)
 	if err := unix.Mount("bpf", directory, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700"); err != nil {
-		return "", nil, fmt.Errorf("mount a BPF file system: %w; run as root", err)
+		return "", nil, problem.Wrap(fmt.Errorf("mount a BPF file system: %w", err), "run as root")
 	}
 	fd, err := unix.Open(directory, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if unmount := unix.Unmount(directory, unix.MNT_DETACH); err == nil {

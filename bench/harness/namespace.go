@@ -9,6 +9,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netns"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // NewNamespace makes a network namespace without a name: it disappears with its
@@ -26,7 +28,7 @@ func NewNamespace() (netns.NsHandle, error) {
 	}()
 	m := <-done
 	if m.err != nil {
-		return netns.None(), fmt.Errorf("make a network namespace: %w; run as root", m.err)
+		return netns.None(), problem.Wrap(fmt.Errorf("make a network namespace: %w", m.err), "run as root")
 	}
 	return m.handle, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/agent/report"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	recordsink "github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
@@ -201,7 +202,10 @@ const (
 func NewCollector() (*Collector, error) {
 	conn, err := net.ListenUDP("udp6", &net.UDPAddr{IP: net.IPv6loopback})
 	if err != nil {
-		return nil, fmt.Errorf("open a socket for a collector: %w; the loopback interface has to be up", err)
+		return nil, problem.Wrap(
+			fmt.Errorf("open a socket for a collector: %w", err),
+			"the loopback interface has to be up",
+		)
 	}
 	raw, err := conn.SyscallConn()
 	if err == nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Options say how thoroughly to measure.
@@ -72,7 +73,10 @@ func (o Options) AgentFile() (string, error) {
 	}
 	file := filepath.Join(filepath.Dir(own), "waymark")
 	if _, err := os.Stat(file); err != nil {
-		return "", fmt.Errorf("agents are of the program waymark: %w; run: make build, or name it with --program", err)
+		return "", problem.Wrap(
+			fmt.Errorf("agents are of the program waymark: %w", err),
+			"run: make build, or name it with --program",
+		)
 	}
 	return file, nil
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // routeSegments makes the node take segment routing headers (RFC 8754), and runs
@@ -25,7 +26,10 @@ func (n *Node) routeSegments(commands []string) error {
 	return InNamespace(n.Namespace, func() error {
 		for _, name := range []string{"net/ipv6/conf/all/seg6_enabled", "net/ipv6/conf/n0/seg6_enabled"} {
 			if err := writeSysctl(name, "1"); err != nil {
-				return fmt.Errorf("take segment routing headers: %w; this benchmark needs a kernel with SRv6 (CONFIG_IPV6_SEG6_LWTUNNEL)", err)
+				return problem.Wrap(
+					fmt.Errorf("take segment routing headers: %w", err),
+					"this benchmark needs a kernel with SRv6 (CONFIG_IPV6_SEG6_LWTUNNEL)",
+				)
 			}
 		}
 		return runIP(commands)

@@ -15,6 +15,8 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 const (
@@ -105,7 +107,7 @@ func (t *traffic) collect(device netlink.Link, inXDP bool) error {
 		var s sink
 		s.tc, err = link.AttachTCX(link.TCXOptions{Program: programs[trafficProgSink], Interface: index, Attach: ebpf.AttachTCXIngress})
 		if err != nil {
-			return fmt.Errorf("attach the sink: %w; this benchmark needs Linux 6.6", err)
+			return problem.Wrap(fmt.Errorf("attach the sink: %w", err), "this benchmark needs Linux 6.6")
 		}
 		if inXDP {
 			s.xdp, err = link.AttachXDP(link.XDPOptions{Program: programs[trafficProgSinkXdp], Interface: index, Flags: link.XDPDriverMode})
@@ -252,7 +254,7 @@ func (t *traffic) sendFrom(sender int, yields bool, frame []byte, times, batch u
 		Data: frame, Repeat: times, Flags: liveFrames, BatchSize: batch,
 	})
 	if err != nil {
-		return fmt.Errorf("send live frames: %w; this benchmark needs Linux 5.18", err)
+		return problem.Wrap(fmt.Errorf("send live frames: %w", err), "this benchmark needs Linux 5.18")
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 	"golang.org/x/sys/unix"
 )
 
@@ -41,7 +42,10 @@ func connect(a netns.NsHandle, nameA string, b netns.NsHandle, nameB string, que
 	veth.PeerName, veth.PeerMTU, veth.PeerNamespace = nameB, 1500, netlink.NsFd(b)
 	veth.PeerNumTxQueues, veth.PeerNumRxQueues = uint32(queues), uint32(queues)
 	if err := handle.LinkAdd(veth); err != nil {
-		return nil, nil, fmt.Errorf("make the link %s - %s: %w; Waymark needs the veth module here", nameA, nameB, err)
+		return nil, nil, problem.Wrap(
+			fmt.Errorf("make the link %s - %s: %w", nameA, nameB, err),
+			"Waymark needs the veth module here",
+		)
 	}
 	if linkA, err = raise(handle, a, nameA); err != nil {
 		return nil, nil, err

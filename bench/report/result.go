@@ -14,6 +14,7 @@ import (
 	"os"
 
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // NewPoint is a variant's point at an x, without figures.
@@ -51,7 +52,10 @@ func Read(files []string) (results []Result, err error) {
 			err = errors.New("no benchmark is named")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s has no result: %w; make one with: waymark-bench run NAME --json", name, err)
+			return nil, problem.Wrap(
+				fmt.Errorf("%s has no result: %w", name, err),
+				"make one with: waymark-bench run NAME --json",
+			)
 		}
 		results = append(results, r)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/lab/linkloss"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 func newLossCommand(opts *commandline.Options, name *string) *cobra.Command {
@@ -64,7 +65,7 @@ destination, or name the second one.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rule, err := flags.rule()
 			if err != nil {
-				return commandline.Usagef("%w; see '%s --help'", err, cmd.CommandPath())
+				return commandline.Usagef("%w", problem.Append(err, fmt.Sprintf("see '%s --help'", cmd.CommandPath())))
 			}
 			l, err := lab.Open(*name)
 			if err != nil {

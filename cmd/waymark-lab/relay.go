@@ -13,6 +13,7 @@ import (
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/lab/linkloss"
 	"github.com/waymark-net/waymark/internal/lab/linkrelay"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // relayText is what both commands do.
@@ -95,7 +96,7 @@ func relay(
 		err = fmt.Errorf("--for %v: want a time above 0", runFor)
 	}
 	if err != nil {
-		return commandline.Usagef("%w; see '%s --help'", err, cmd.CommandPath())
+		return commandline.Usagef("%w", problem.Append(err, fmt.Sprintf("see '%s --help'", cmd.CommandPath())))
 	}
 	l, err := lab.Open(name)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/iproute2"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -109,7 +110,7 @@ func absoluteKeyFile(words *iproute2.NamespaceCommand) (err error) {
 		return nil
 	}
 	if *file, err = filepath.Abs(*file); err != nil {
-		return fmt.Errorf("pot: %w; give an absolute path", err)
+		return problem.Wrap(fmt.Errorf("pot: %w", err), "give an absolute path")
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/pot"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/secretfile"
 )
 
@@ -78,7 +79,7 @@ type keyFile struct {
 // writeKeys writes all keys, or none.
 func writeKeys(dir string, keys []*pot.Key) (files keyFiles, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return files, fmt.Errorf("make the directory of the keys: %w; choose another one with --dir", err)
+		return files, problem.Wrap(fmt.Errorf("make the directory of the keys: %w", err), "choose another one with --dir")
 	}
 	files.Profile = fmt.Sprintf("0x%016x", keys[0].Profile)
 	for _, k := range keys {

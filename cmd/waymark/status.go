@@ -20,6 +20,7 @@ import (
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/iproute2"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -381,8 +382,11 @@ func printRecords(w io.Writer, r api.Records) {
 			connection = "not connected, "
 		}
 		fmt.Fprintf(w, "exporter %s: %swritten %d, dropped %d, failed %d", e.Name, connection, e.Written, e.Dropped, e.Failed)
-		if e.Connected != nil {
+		switch {
+		case e.Connected != nil:
 			fmt.Fprintf(w, ", queued %d, messages %d", e.Queued, e.Messages)
+		case e.Queued > 0:
+			fmt.Fprintf(w, ", queued %d", e.Queued)
 		}
 		if e.Unsure > 0 {
 			fmt.Fprintf(w, ", at most %d unread when a connection broke", e.Unsure)
@@ -390,7 +394,11 @@ func printRecords(w io.Writer, r api.Records) {
 		if e.Unacknowledged > 0 {
 			fmt.Fprintf(w, ", perhaps read twice %d", e.Unacknowledged)
 		}
-		if e.Error != "" {
+		switch {
+		case e.Error == "":
+		case e.Connected == nil:
+			fmt.Fprintf(w, " (%v)", problem.New(e.Error, e.Cure))
+		default: // a warning has the cure
 			fmt.Fprintf(w, " (%s)", e.Error)
 		}
 		fmt.Fprintln(w)

@@ -30,7 +30,8 @@ func statusOfTwo() api.Status {
 				Postcards: 6, ExportsSuppressed: 7, FlowsEvicted: 8, SequencesEvicted: 9},
 			{Name: "eth9", Boundary: "strip", Forwarding: "stack"},
 		},
-		Records: api.Records{Read: 4, Sinks: []api.Sink{{Name: "jsonl:/x", Written: 3, Failed: 1, Error: "disk full"},
+		Records: api.Records{Read: 4, Sinks: []api.Sink{{Name: "jsonl:/x", Written: 3, Failed: 1,
+			Queued: 2, Error: "disk full", Cure: "remove files"},
 			{Name: "ipfix:udp://[::1]:4739", Written: 5, Queued: 6, Messages: 7, Unsure: 2, Connected: new(true)},
 			{Name: "ipfix:tls://[::1]:4740", Queued: 8, Error: "connection refused", Connected: new(false)}},
 			KernelEvents: &api.KernelEvents{Received: 10, Malformed: 11, Lost: 12}},
@@ -70,7 +71,7 @@ eth0       6          7           8              9
 
 records read 4, malformed 0; observers 0, dropped for them 0
 events of the kernel's own IOAM read 10, malformed 11, lost 12
-exporter jsonl:/x: written 3, dropped 0, failed 1 (disk full)
+exporter jsonl:/x: written 3, dropped 0, failed 1, queued 2 (disk full; remove files)
 exporter ipfix:udp://[::1]:4739: connected, written 5, dropped 0, failed 0, queued 6, messages 7, at most 2 unread when a connection broke
 exporter ipfix:tls://[::1]:4740: not connected, written 0, dropped 0, failed 0, queued 8, messages 0 (connection refused)
 `
@@ -107,7 +108,8 @@ eth0       egress   encap_inserted      5        512k
 
 records read 4, malformed 0; observers 0, dropped for them 0
 events of the kernel's own IOAM read 10, malformed 11, lost 12
-exporter jsonl:/x: written 3, dropped 0, failed 1 (disk full)
+exporter jsonl:/x: written 3, dropped 0, failed 1, queued 2 (disk full; remove
+  files)
 exporter ipfix:udp://[::1]:4739: connected, written 5, dropped 0, failed 0,
   queued 6, messages 7, at most 2 unread when a connection broke
 exporter ipfix:tls://[::1]:4740: not connected, written 0, dropped 0, failed 0,

@@ -10,6 +10,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // inWords completes a command in the words of iproute2: it parses them, and calls act
@@ -28,7 +29,7 @@ func inWords[W any](
 		}
 		words, err := parse(args)
 		if err != nil {
-			return commandline.Usagef("%s: %w; see '%s --help'", name, err, cmd.CommandPath())
+			return commandline.Usagef("%w", problem.Append(fmt.Errorf("%s: %w", name, err), fmt.Sprintf("see '%s --help'", cmd.CommandPath())))
 		}
 		c, err := opts.client()
 		if err != nil {

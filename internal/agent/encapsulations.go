@@ -13,6 +13,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 func (a *Agent) getEncapsulations(w http.ResponseWriter, _ *http.Request) error {
@@ -176,7 +177,7 @@ func (a *Agent) checkSource(e config.Encapsulation) error {
 		return nil
 	}
 	if _, err := config.SourceOf(a.system, e.Tunnel.Destination); err != nil {
-		return fmt.Errorf("tunnel source: %w; set one of this node's addresses with tunsrc", err)
+		return problem.Wrap(fmt.Errorf("tunnel source: %w", err), "set one of this node's addresses with tunsrc")
 	}
 	return nil
 }

@@ -165,6 +165,7 @@ type Sink struct {
 	Failed  uint64 `json:"failed"`  // writing failed, or the connection was lost
 	Queued  uint64 `json:"queued"`  // on their way
 	Error   string `json:"error,omitempty"`
+	Cure    string `json:"cure,omitempty"` // of Error
 
 	// Of sinks over the network.
 	Connected *bool  `json:"connected,omitempty"`

@@ -18,6 +18,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"runtime"
 	"sync"
 	"time"
@@ -44,10 +45,10 @@ type Config struct {
 	// AssumeSelection: points that do not say which packets they select, as exporters of before,
 	// are taken to select the same as the others.
 	AssumeSelection bool
-	Stats           time.Duration     // how often statistics go to the sinks; 0: never
-	Metrics         string            // address and port at which counters are served to Prometheus; "": nowhere
-	Sinks           []sink.Sink       // get all records, and run while the collector does
-	Notify          func(text string) // receives messages for the operator
+	Stats           time.Duration                       // how often statistics go to the sinks; 0: never
+	Metrics         string                              // address and port at which counters are served to Prometheus; "": nowhere
+	Sinks           []sink.Sink                         // get all records, and run while the collector does
+	Notify          func(level slog.Level, text string) // receives messages for the operator
 
 	Keeper    Keeper // keeps sockets while no collector runs; nil: nobody does
 	Templates string // file with the templates of sessions over UDP, for the next collector; "": none
@@ -78,7 +79,7 @@ func (c Config) withDefaults() Config {
 		c.Keeper = noKeeper{}
 	}
 	if c.Notify == nil {
-		c.Notify = func(string) {}
+		c.Notify = func(slog.Level, string) {}
 	}
 	return c
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -117,8 +118,9 @@ func (d *datagrams) add(conn *net.UDPConn, e Endpoint, size int) (*socket, error
 	d.sockets = append(d.sockets, s)
 	if want := d.receiving.config.datagramsBuffer; size < want && len(d.sockets) == 1 {
 		d.receiving.config.Notify(
+			slog.LevelWarn,
 			fmt.Sprintf(
-				"warning: %v has a buffer of only %d bytes, so bursts may be lost; run as root, or sysctl -w net.core.rmem_max=%d",
+				"%v has a buffer of only %d bytes, so bursts may be lost; run as root, or sysctl -w net.core.rmem_max=%d",
 				e,
 				size,
 				want,

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/address"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -87,7 +88,7 @@ func (e Endpoint) network() string {
 func listenFault(err error, flag string) error {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
-		return fmt.Errorf("%w; set %s to an address and port of this machine", err, flag)
+		return problem.Wrap(err, fmt.Sprintf("set %s to an address and port of this machine", flag))
 	}
 	cure := "set " + flag + " to an address of this machine, or [::] for all of them"
 	switch errno {
@@ -96,7 +97,7 @@ func listenFault(err error, flag string) error {
 	case unix.EACCES, unix.EPERM:
 		cure = "run it as root, or set " + flag + " to a port from 1024"
 	}
-	return fmt.Errorf("%w; %s", errno, cure)
+	return problem.Wrap(errno, cure)
 }
 
 var errNoCertificate = errors.New("TLS needs a certificate; use --tls-cert and --tls-key")

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/netip"
 	"os"
 	"slices"
@@ -25,7 +26,7 @@ import (
 type sessionMemory struct {
 	path    string
 	decoder *ipfix.Decoder
-	notify  func(string)
+	notify  func(slog.Level, string)
 
 	changes uint64 // that the file has
 	failed  bool   // the operator knows
@@ -108,7 +109,7 @@ func (m *sessionMemory) write(ended bool, now time.Time) bool {
 	}
 	if err != nil {
 		if !m.failed {
-			m.notify(fmt.Sprintf("warning: templates are not kept for a restart: %v", err))
+			m.notify(slog.LevelWarn, fmt.Sprintf("templates are not kept for a restart: %v", err))
 		}
 		m.failed = true
 		return false
@@ -160,10 +161,10 @@ func (m *sessionMemory) recall(listening []Endpoint, now time.Time) {
 	case errors.Is(err, fs.ErrNotExist):
 		return
 	case err != nil:
-		m.notify(fmt.Sprintf("warning: templates of before the start are not known: %v", err))
+		m.notify(slog.LevelWarn, fmt.Sprintf("templates of before the start are not known: %v", err))
 	default:
 		if n := m.decoder.Restore(file.sessions(listening), file.Ended, now); n > 0 {
-			m.notify(fmt.Sprintf("%d templates of %d sessions over UDP are known from before the start", n, m.decoder.Sessions()))
+			m.notify(slog.LevelInfo, fmt.Sprintf("%d templates of %d sessions over UDP are known from before the start", n, m.decoder.Sessions()))
 		}
 	}
 	if !m.write(false, now) {

@@ -5,6 +5,7 @@ package collect
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -31,7 +32,7 @@ func life(t *testing.T, path, at string) (c *Collector, e Endpoint, end func() (
 	var list []string
 	c, cancel, done := begin(t, Config{
 		Listen: []Endpoint{listen}, Templates: path, Enterprise: enterprise, Sinks: []sink.Sink{&memory{}},
-		Notify: func(text string) {
+		Notify: func(_ slog.Level, text string) {
 			mu.Lock()
 			defer mu.Unlock()
 			list = append(list, text)

@@ -4,6 +4,7 @@ package collect
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 
 	"github.com/waymark-net/waymark/internal/metrics"
@@ -58,7 +59,7 @@ func (c *Collector) serveMetrics() error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics.Handler(c.Collect))
 	server, err := metrics.Serve(c.config.Metrics, mux, func(_ *metrics.Server, err error) {
-		c.config.Notify(fmt.Sprintf("error: metrics are no longer served: %v", err))
+		c.config.Notify(slog.LevelError, fmt.Sprintf("metrics are no longer served: %v", err))
 	})
 	if err != nil {
 		return fmt.Errorf("serve metrics at %s: %w", c.config.Metrics, listenFault(err, "--metrics"))

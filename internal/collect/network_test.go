@@ -13,6 +13,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/netip"
@@ -40,7 +41,7 @@ func run(t testing.TB, config Config, endpoints ...string) (*Collector, *memory,
 	}
 	out := &memory{}
 	config.Sinks, config.Enterprise, config.flushInterval = []sink.Sink{out}, enterprise, 5*time.Millisecond
-	config.Notify = func(text string) { t.Log(text) }
+	config.Notify = func(level slog.Level, text string) { t.Log(level, text) }
 	c, cancel, done := begin(t, config)
 	t.Cleanup(func() {
 		cancel()

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/sink"
 )
@@ -37,7 +39,7 @@ func NewRoom() *sink.Room {
 // output is the last stage: the sinks, each with a queue and a goroutine of its own.
 type output struct {
 	sinks            []sink.Sink
-	reportToOperator func(string)
+	reportToOperator func(slog.Level, string)
 	stopped          []bool // by sink, it had no room and wrote nothing; only the joining stage uses it
 
 	running []*running // in the order in which they end
@@ -85,9 +87,9 @@ func (o *output) end() error {
 		switch stats := s.Stats(); {
 		case stats.Missed() == 0:
 		case stats.Error != "":
-			errs = append(errs, fmt.Errorf("write records: %s; %d were lost", stats.Error, stats.Missed()))
+			errs = append(errs, problem.New(fmt.Sprintf("write records: %s; %d were lost", stats.Error, stats.Missed()), stats.Cure))
 		default:
-			o.reportToOperator(fmt.Sprintf("warning: %s: %d records were lost in all", s.Name(), stats.Missed()))
+			o.reportToOperator(slog.LevelWarn, fmt.Sprintf("%s: %d records were lost in all", s.Name(), stats.Missed()))
 		}
 	}
 	return errors.Join(errs...)
@@ -128,8 +130,8 @@ func (o *output) watch(ctx context.Context, s sink.Sink) {
 	defer each.Stop()
 	var w reported
 	for {
-		if severity, text := w.describeChange(s.Stats(), time.Now()); text != "" {
-			o.reportToOperator(severity + s.Name() + ": " + text)
+		if level, text := w.describeChange(s.Stats(), time.Now()); text != "" {
+			o.reportToOperator(level, s.Name()+": "+text)
 		}
 		select {
 		case <-each.C:
@@ -146,22 +148,22 @@ type reported struct {
 	next   time.Time // not before, the next message about losses
 }
 
-// describeChange is what has changed, as a text, and how its line begins; "": nothing.
-func (w *reported) describeChange(s sink.Stats, now time.Time) (severity, text string) {
+// describeChange is what has changed, as a text, and how serious it is; "": nothing.
+func (w *reported) describeChange(s sink.Stats, now time.Time) (level slog.Level, text string) {
 	before, lost := *w, s.Missed()-w.missed
 	w.fault = s.Error
 	switch {
 	case s.Error != "" && before.fault == "":
 		w.next = now.Add(lossInterval)
-		return "error: ", s.Error + "; it keeps trying, and counts the records that are lost"
+		return slog.LevelError, problem.New(s.Error, s.Cure).Error() + "; it keeps trying, and counts the records that are lost"
 	case s.Error == "" && before.fault != "":
 		w.missed = s.Missed()
-		return "", fmt.Sprintf("it works again; %d records were lost", lost)
+		return slog.LevelInfo, fmt.Sprintf("it works again; %d records were lost", lost)
 	case lost > 0 && !now.Before(w.next):
 		w.missed, w.next = s.Missed(), now.Add(lossInterval)
-		return "warning: ", fmt.Sprintf("%d records had no room and were lost", lost)
+		return slog.LevelWarn, fmt.Sprintf("%d records had no room and were lost", lost)
 	}
-	return "", ""
+	return slog.LevelInfo, ""
 }
 
 var (

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -153,7 +154,7 @@ func (s *telling) Run(ctx context.Context) {
 func TestTellersEndFirst(t *testing.T) {
 	kept, tells := &keeping{}, &telling{}
 	tells.Tell(kept)
-	o := &output{sinks: []sink.Sink{kept, tells}, reportToOperator: func(string) {}}
+	o := &output{sinks: []sink.Sink{kept, tells}, reportToOperator: func(slog.Level, string) {}}
 	o.start()
 	if err := o.end(); err != nil || kept.kept.Load() != 1 {
 		t.Errorf("%d records, %v", kept.kept.Load(), err)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -66,7 +67,7 @@ func (c *receiving) reportToOperator(format string, args ...any) {
 	defer c.notes.mu.Unlock()
 	if now := time.Now(); !now.Before(c.notes.next) {
 		c.notes.next = now.Add(noteSpan)
-		c.config.Notify("warning: " + fmt.Sprintf(format, args...))
+		c.config.Notify(slog.LevelWarn, fmt.Sprintf(format, args...))
 	}
 }
 

@@ -5,6 +5,7 @@ package collect
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -69,7 +70,7 @@ type operatorNotes struct {
 	list []string
 }
 
-func (s *operatorNotes) addNote(text string) {
+func (s *operatorNotes) addNote(_ slog.Level, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = append(s.list, text)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/waymark-net/waymark/internal/inputfile"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // mostCredentials bounds a file in bytes: an authority's bundle has some hundred thousand.
@@ -26,7 +27,10 @@ func LoadTLS(certificate, key, clientCA string) (*tls.Config, error) {
 		pair, err = tls.X509KeyPair(chain, own)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the collector's certificate: %w; use a certificate and its key, in PEM", err)
+		return nil, problem.Wrap(
+			fmt.Errorf("the collector's certificate: %w", err),
+			"use a certificate and its key, in PEM",
+		)
 	}
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	if clientCA == "" {
@@ -63,5 +67,5 @@ func handshakeFault(err error) error {
 	default:
 		return err
 	}
-	return fmt.Errorf("%w; %s", err, cure)
+	return problem.Wrap(err, cure)
 }

@@ -215,8 +215,15 @@ func (c *Client) Ask(ctx context.Context, path string, ask url.Values, into any)
 
 // Copied is what the headers of an answer say that it lacks.
 type Copied struct {
-	Cut  string // why it is not whole; "": it is
+	Cut  Cut
 	Gaps string // how many times are missing; "": none
+}
+
+// Cut is why an answer is not whole; all is "" for one that is.
+type Cut struct {
+	Reason  string // the bound that cut it: limit, time or search
+	Text    string // a sentence with what to do
+	Problem string // without that; "" at collectors of earlier versions
 }
 
 // Copy writes an answer as it comes.
@@ -226,7 +233,8 @@ func (c *Client) Copy(ctx context.Context, path, format string, ask url.Values, 
 		return Copied{}, err
 	}
 	defer response.Body.Close()
-	lacks := Copied{response.Header.Get("Waymark-Cut"), response.Header.Get("Waymark-Gaps")}
+	h := response.Header
+	lacks := Copied{Cut{h.Get("Waymark-Cut-Reason"), h.Get("Waymark-Cut"), h.Get("Waymark-Cut-Problem")}, h.Get("Waymark-Gaps")}
 	if _, err = io.Copy(to, io.LimitReader(response.Body, c.most)); err != nil && ctx.Err() != nil {
 		err = ctx.Err()
 	}

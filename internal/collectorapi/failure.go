@@ -34,21 +34,25 @@ func (c *Client) unreached(err error) error {
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%s answers without TLS; write http:// in %s", c.at(), c.of.Words.Address)
 	case errors.As(err, &signer):
-		return fmt.Errorf("%s shows a certificate that is not trusted: %w; name the authority that signed it with %s", c.at(), cause,
-			c.of.Words.CA)
+		return problem.Wrap(
+			fmt.Errorf("%s shows a certificate that is not trusted: %w", c.at(), cause),
+			fmt.Sprintf("name the authority that signed it with %s", c.of.Words.CA),
+		)
 	case errors.As(err, &name):
-		return fmt.Errorf("%s shows a certificate of another name: %w; ask by a name that it has, with %s", c.at(), cause, c.of.Words.Address)
+		return problem.Wrap(
+			fmt.Errorf("%s shows a certificate of another name: %w", c.at(), cause),
+			fmt.Sprintf("ask by a name that it has, with %s", c.of.Words.Address),
+		)
 	case errors.As(err, &untrusted):
-		return fmt.Errorf("%s shows a certificate that is not trusted: %w; renew it, or name the authority that signed it with %s", c.at(),
-			cause, c.of.Words.CA)
+		return problem.Wrap(
+			fmt.Errorf("%s shows a certificate that is not trusted: %w", c.at(), cause),
+			fmt.Sprintf("renew it, or name the authority that signed it with %s", c.of.Words.CA),
+		)
 	}
-	return fmt.Errorf(
-		"%w at %s: %w; start one with '%s', or name its address with %s",
-		ErrAbsent,
-		c.at(),
-		cause,
-		commandline.ToStart("waymark-collector", "waymark-collector run"),
-		c.of.Words.Address,
+	return problem.Wrap(
+		fmt.Errorf("%w at %s: %w", ErrAbsent, c.at(), cause),
+		fmt.Sprintf("start one with '%s', or name its address with %s",
+			commandline.ToStart("waymark-collector", "waymark-collector run"), c.of.Words.Address),
 	)
 }
 
@@ -65,7 +69,10 @@ func isAlert(err error) bool {
 // unknown is the error when a collector does not let in who asks.
 func (c *Client) unknown() error {
 	if c.of.User == "" {
-		return fmt.Errorf("%s answers, and %w; give %s and %s", c.at(), ErrUnknown, c.of.Words.User, c.of.Words.PasswordFile)
+		return problem.Wrap(
+			fmt.Errorf("%s answers, and %w", c.at(), ErrUnknown),
+			fmt.Sprintf("give %s and %s", c.of.Words.User, c.of.Words.PasswordFile),
+		)
 	}
 	return fmt.Errorf("%s answers, and %w: there is no user %q, or the password is another one; look at %s and %s", c.at(), ErrUnknown,
 		c.of.User, c.of.Words.User, c.of.Words.PasswordFile)

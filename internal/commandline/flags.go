@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // DurationWords describes the form of a time.
@@ -32,7 +34,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		return Usagef("--%s needs a value: --%s %s%s", flag.Name, flag.Name, name, see)
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
 		if near := flagsNear(cmd, unknown.GetSpecifiedName()); len(near) > 0 {
-			return Usagef("%w; did you mean --%s?", err, strings.Join(near, " or --"))
+			return Usagef("%w", problem.Append(err, fmt.Sprintf("did you mean --%s?", strings.Join(near, " or --"))))
 		}
 	case errors.As(err, &unknown):
 		letter := unknown.GetSpecifiedName()[:1]

@@ -18,6 +18,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Options are what every program knows of its command line.
@@ -149,7 +151,7 @@ func markUsageErrors(cmd *cobra.Command) {
 			err := check(cmd, args)
 			var usage UsageError
 			if err != nil && !errors.As(err, &usage) {
-				return Usagef("%w; see '%s --help'", err, cmd.CommandPath())
+				return Usagef("%w", problem.Append(err, fmt.Sprintf("see '%s --help'", cmd.CommandPath())))
 			}
 			return err
 		}

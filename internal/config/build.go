@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -98,7 +99,9 @@ func (b built) validate(s *yamlfile.Source) Faults {
 	var faults Faults
 	for _, field := range all.Faults {
 		path := b.filePath(field.Path)
-		faults = append(faults, s.Fault(path, yamlfile.Named(path)+": "+b.renumber(field.Problem), field.Cure))
+		fault := s.Fault(path, yamlfile.Named(path)+": "+b.renumber(field.Problem), field.Cure)
+		fault.Code = field.Code
+		faults = append(faults, fault)
 	}
 	return faults
 }
@@ -166,11 +169,14 @@ func (c *Config) anywhere() built {
 // rules lists the errors that are clearest in the words of the file, and the paths
 // whose other errors they replace.
 func (c *Config) rules() (faults Faults, of []string) {
-	add := func(path, problem, cure string) {
+	addCoded := func(code problem.Code, path, problem, cure string) {
 		if len(faults) < yamlfile.MostCounted {
-			faults = append(faults, c.source.Fault(path, path+": "+problem, cure))
+			fault := c.source.Fault(path, path+": "+problem, cure)
+			fault.Code = code
+			faults = append(faults, fault)
 		}
 	}
+	add := func(path, problem, cure string) { addCoded("", path, problem, cure) }
 	for i, in := range c.Interfaces {
 		if !validInterfaceName(in.Name) {
 			add(fmt.Sprintf("interfaces[%d].name", i), fmt.Sprintf("%q cannot be the name of an interface", in.Name),
@@ -211,13 +217,15 @@ func (c *Config) rules() (faults Faults, of []string) {
 		}
 		for j, o := range e.Options {
 			if d := o.DirectExport; d != nil && d.FlowID.Kind != model.FlowIDHash && len(d.ExtensionFlags) == 0 {
-				add(fmt.Sprintf("%s.options[%d].dex.flow-id", path, j), "the option does not carry a flow-id or number packets by it",
+				addCoded(codeFlowIDUnused, fmt.Sprintf("%s.options[%d].dex.flow-id", path, j),
+					"the option does not carry a flow-id or number packets by it",
 					"add extension-flags: [flow-id], or remove flow-id")
 			}
 		}
 		if !slices.ContainsFunc(c.Interfaces, func(in Interface) bool { return in.Name == e.Interface }) {
 			of = append(of, path+".interface")
-			add(
+			addCoded(
+				model.CodeInterfaceUnserved,
 				path+".interface",
 				fmt.Sprintf("%q is not an interface that this node serves", e.Interface),
 				"add it to interfaces, with the role egress",

@@ -11,6 +11,7 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/pot"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -226,12 +227,12 @@ func (d *decoder) missing(c *Config, h Host) {
 func (c *Config) nodeIdentity(h Host, node *model.NodeConfig) (err error) {
 	if c.Node.ID == nil {
 		if node.ID, err = h.NodeID(); err != nil {
-			return fmt.Errorf("read the kernel's node id: %w; set node.id", err)
+			return problem.Wrap(fmt.Errorf("read the kernel's node id: %w", err), "set node.id")
 		}
 	}
 	if c.Node.IDWide == nil {
 		if node.IDWide, err = h.NodeIDWide(); err != nil {
-			return fmt.Errorf("read the kernel's wide node id: %w; set node.id-wide", err)
+			return problem.Wrap(fmt.Errorf("read the kernel's wide node id: %w", err), "set node.id-wide")
 		}
 	}
 	c.identify(node)
@@ -242,12 +243,15 @@ func (c *Config) nodeIdentity(h Host, node *model.NodeConfig) (err error) {
 func (in Interface) identity(h Host, link *model.Interface) (err error) {
 	if in.ID == nil {
 		if link.ID, err = h.InterfaceID(in.Name); err != nil {
-			return fmt.Errorf("read the kernel's id of interface %s: %w; set its id", in.Name, err)
+			return problem.Wrap(fmt.Errorf("read the kernel's id of interface %s: %w", in.Name, err), "set its id")
 		}
 	}
 	if in.IDWide == nil {
 		if link.IDWide, err = h.InterfaceIDWide(in.Name); err != nil {
-			return fmt.Errorf("read the kernel's wide id of interface %s: %w; set its id-wide", in.Name, err)
+			return problem.Wrap(
+				fmt.Errorf("read the kernel's wide id of interface %s: %w", in.Name, err),
+				"set its id-wide",
+			)
 		}
 	}
 	in.identify(link)

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,61 +11,67 @@ import (
 	"strings"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // The values of an edited copy are in no file: an error names the entry instead of a
 // path, and suggests a command where one helps.
 
-var entryPath = regexp.MustCompile(`^(interfaces|namespaces|encapsulations|decapsulations)\[(\d+)\]`)
+// codeFlowIDUnused is the code of a Flow-ID that neither the option nor its numbers have.
+const codeFlowIDUnused problem.Code = "flow_id_unused"
 
-// A flow has many keys, and most are words of "flow add" under another or the same name: an
-// error names the key, too.
-var (
-	flowIndex = regexp.MustCompile(`flows\[(\d+)\]`)
-	flowKey   = regexp.MustCompile(`^flows\[(\d+)\]\.(.+)`)
-)
+// commands are the cures of errors at run time that differ from those for a file.
+var commands = map[problem.Code]string{
+	model.CodeEncapsulations: "remove one with: waymark route del name NAME",
+	model.CodeNamespaces:     "remove one with: waymark ioam namespace del ID",
+	model.CodeDecapsulations: "remove one with: waymark decapsulation del ADDR",
+	model.CodeNoEgressRole: "give it that role with: waymark interface set IF role ROLES; " +
+		"or remove the encapsulation with: waymark route del name NAME",
+	model.CodeInterfaceUnserved: "give it the role egress under interfaces in the configuration file, then: waymark agent reload",
+	model.CodeDestinationOverlap: fmt.Sprintf(
+		"remove one of them with: waymark route del name NAME; %d may overlap on one interface",
+		model.MaxEncapsulationOverlap,
+	),
+	codeFlowIDUnused: "add ext-flags 0x80, or remove flow-id",
+}
+
+// flowIndex is how the text of an error refers to another flow.
+var flowIndex = regexp.MustCompile(`flows\[(\d+)\]`)
 
 // atRuntime rewords errors of c for the author of a runtime change.
 func (c *Config) atRuntime(faults Faults) Faults {
 	for _, f := range faults {
 		f.Problem = strings.TrimPrefix(f.Problem, f.Path+": ")
-		if cure := c.command(f.Path, f.Problem); cure != "" {
-			f.Cure = cure
-		}
+		f.Cure = cmp.Or(commands[f.Code], f.Cure)
 		f.Problem = flowIndex.ReplaceAllStringFunc(f.Problem, func(s string) string {
 			return c.entryName("flows", flowIndex.FindStringSubmatch(s)[1])
 		})
-		if m := flowKey.FindStringSubmatch(f.Path); m != nil {
-			f.Problem = c.entryName("flows", m[1]) + ": " + m[2] + ": " + f.Problem
-		}
-		if m := entryPath.FindStringSubmatch(f.Path); m != nil {
-			f.Problem = strings.TrimPrefix(f.Problem, m[0]+" ")
-			f.Problem = c.entryName(m[1], m[2]) + ": " + f.Problem
+		list, index, key := splitPath(f.Path)
+		switch list {
+		case "flows":
+			// A flow has many keys, and most are words of "flow add" under another or the same name: an
+			// error names the key, too.
+			if key != "" {
+				f.Problem = c.entryName(list, index) + ": " + key + ": " + f.Problem
+			}
+		case "interfaces", "namespaces", "encapsulations", "decapsulations":
+			f.Problem = strings.TrimPrefix(f.Problem, list+"["+index+"] ")
+			f.Problem = c.entryName(list, index) + ": " + f.Problem
 		}
 	}
 	return faults
 }
 
-// command is the command that fixes an error; "" where its own cure is right.
-func (c *Config) command(path, problem string) string {
-	switch {
-	case path == "encapsulations":
-		return "remove one with: waymark route del name NAME"
-	case path == "namespaces":
-		return "remove one with: waymark ioam namespace del ID"
-	case path == "decapsulations":
-		return "remove one with: waymark decapsulation del ADDR"
-	case strings.HasSuffix(path, ".interface") && strings.Contains(problem, "lacks the egress role"):
-		return "give it that role with: waymark interface set IF role ROLES; or remove the encapsulation with: waymark route del name NAME"
-	case strings.HasSuffix(path, ".interface"):
-		return "give it the role egress under interfaces in the configuration file, then: waymark agent reload"
-	case strings.HasSuffix(path, ".dex.flow-id") && strings.Contains(problem, "does not carry"):
-		return "add ext-flags 0x80, or remove flow-id"
-	case strings.HasSuffix(path, ".match.destination") && strings.Contains(problem, "match one destination"):
-		return fmt.Sprintf("remove one of them with: waymark route del name NAME; %d may overlap on one interface", model.MaxEncapsulationOverlap)
+// splitPath are the list, the index and the key within the entry of a path such as flows[1].points[0];
+// all are "" for a path of no entry.
+func splitPath(path string) (list, index, key string) {
+	list, rest, ok := strings.Cut(path, "[")
+	if !ok || strings.Contains(list, ".") {
+		return "", "", ""
 	}
-	return ""
+	index, key, _ = strings.Cut(rest, "]")
+	return list, index, strings.TrimPrefix(key, ".")
 }
 
 // entryName is how messages name the entry of a list.
@@ -113,8 +120,8 @@ func noNamespace(id ioam.NamespaceID, cure string) error {
 	return refuse("namespaces", fmt.Sprintf("there is no namespace %d", id), cure)
 }
 
-func refuse(path, problem, cure string) error {
-	return Faults{{Path: path, Problem: problem, Cure: cure}}
+func refuse(path, text, cure string) error {
+	return Faults{{Path: path, Problem: text, Cure: cure}}
 }
 
 // Users are the encapsulations that insert options of a namespace.

@@ -39,6 +39,7 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath/undo"
 	"github.com/waymark-net/waymark/internal/kernelclock"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // served is an interface with programs on it.
@@ -96,10 +97,13 @@ func Open(options Options) (_ *Datapath, err error) {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, fmt.Errorf("raise the memory lock limit: %w; run it as root, or with CAP_SYS_RESOURCE", err)
+		return nil, problem.Wrap(
+			fmt.Errorf("raise the memory lock limit: %w", err),
+			"run it as root, or with CAP_SYS_RESOURCE",
+		)
 	}
 	if _, err := kernelclock.Monotonic(); err != nil { // then times of programs could not be converted
-		return nil, fmt.Errorf("%w; run it as root, or with CAP_BPF and CAP_NET_ADMIN", err)
+		return nil, problem.Wrap(err, "run it as root, or with CAP_BPF and CAP_NET_ADMIN")
 	}
 	if err := os.MkdirAll(options.PinPath, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory for pins: %w", err)

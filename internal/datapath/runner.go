@@ -22,6 +22,7 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath/rings"
 	"github.com/waymark-net/waymark/internal/datapath/undo"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Hook is a place where a program handles packets.
@@ -47,7 +48,10 @@ type Runner struct {
 // of that interface.
 func NewRunner(cfg Config, index model.IfIndex, hooks ...Hook) (*Runner, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, fmt.Errorf("raise the memory lock limit: %w; run as root or with CAP_SYS_RESOURCE", err)
+		return nil, problem.Wrap(
+			fmt.Errorf("raise the memory lock limit: %w", err),
+			"run as root or with CAP_SYS_RESOURCE",
+		)
 	}
 	g, err := compile.Node(cfg.Node, cfg.NextHops, func(i model.IfIndex) attach.Device {
 		if cfg.Fast[i] {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // ManPages is a page of section 1 for each command, by file name, in the macros
@@ -174,11 +176,11 @@ func roffLine(line string) string {
 // write writes files into a directory, which it makes.
 func write(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("%w; name a directory that can be written", err)
+		return problem.Wrap(err, "name a directory that can be written")
 	}
 	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
-			return fmt.Errorf("%w; name a directory that can be written", err)
+			return problem.Wrap(err, "name a directory that can be written")
 		}
 	}
 	return nil

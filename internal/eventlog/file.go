@@ -49,9 +49,9 @@ func (f *File) Restore(now time.Time) error {
 	}
 	aside := f.path + ".broken"
 	if e := os.Rename(f.path, aside); e != nil {
-		return fmt.Errorf("%w; it could not be set aside: %w", err, e)
+		return fmt.Errorf("%w, and it could not be set aside: %w", err, e)
 	}
-	return fmt.Errorf("%w; the file is %s now", err, aside)
+	return fmt.Errorf("%w (the file is %s now)", err, aside)
 }
 
 // Save writes the file anew if there is news. A crash leaves either the old or the new one complete. What could not be

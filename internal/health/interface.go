@@ -14,6 +14,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Constants of linux/ethtool.h.
@@ -95,7 +97,7 @@ func InterfaceTo(hop netip.Addr) (string, error) {
 	link, err := netlink.LinkByIndex(routes[0].LinkIndex)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("via %s: its interface cannot be read: %w; name it: dev IF", hop, err)
+		return "", problem.Wrap(fmt.Errorf("via %s: its interface cannot be read: %w", hop, err), "name it: dev IF")
 	case routes[0].Gw != nil:
 		return "", fmt.Errorf(
 			"via %s: it is no neighbour, but behind %s on %s; name the neighbour, or dev %s",

@@ -5,6 +5,7 @@ package history
 import (
 	"time"
 
+	"github.com/waymark-net/waymark/internal/collectorapi"
 	"github.com/waymark-net/waymark/internal/instant"
 )
 
@@ -13,14 +14,13 @@ type (
 	answer struct {
 		From, Until time.Time
 		Gaps        []gap
-		Cut         *cut
+		Cut         *collectorapi.Cut
 		missing     string // number of gaps of an answer in CSV
 	}
 	gap struct {
 		From, Until time.Time
 		Reason      string
 	}
-	cut  struct{ Text string }
 	node struct {
 		Node     string  `json:"node"`
 		Exporter string  `json:"exporter"`

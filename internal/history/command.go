@@ -272,8 +272,8 @@ func (r *request) run(cmd *cobra.Command, opts *commandline.Options) error {
 		var copied collectorapi.Copied
 		copied, err = c.Copy(cmd.Context(), r.subject.path, "csv", ask, out)
 		lacks.missing = copied.Gaps
-		if copied.Cut != "" {
-			lacks.Cut = &cut{copied.Cut}
+		if copied.Cut.Text != "" {
+			lacks.Cut = &copied.Cut
 		}
 	default:
 		p := &page{out: out, screen: opts.View(out), nodes: r.nodes}
@@ -312,17 +312,15 @@ func (a *answer) writeNote(w io.Writer, screen columns.Screen, limited bool) {
 	say := func(format string, values ...any) {
 		_, _ = io.WriteString(screen.Writer(w), columns.Fold("waymark: "+fmt.Sprintf(format, values...)+"\n", screen.Width, "  "))
 	}
-	if a.Cut != nil {
-		text := problem.OneLine(a.Cut.Text)
-		before, byLimit := strings.CutSuffix(text, "raise limit")
-		switch {
+	if c := a.Cut; c != nil {
+		text := problem.OneLine(c.Problem)
+		switch byLimit := c.Reason == "limit" && c.Problem != ""; {
 		case byLimit && limited: // as was asked for
-			before, _, _ = strings.Cut(text, "; ")
-			say("%s; --limit says how many are shown", before)
+			say("%s; --limit says how many are shown", text)
 		case byLimit:
-			say("the answer is cut: %sraise --limit", before)
+			say("the answer is cut: %s; ask for less time or fewer addresses, or raise --limit", text)
 		default:
-			say("the answer is cut: %s", text)
+			say("the answer is cut: %s", problem.OneLine(c.Text))
 		}
 	}
 	if n, err := strconv.Atoi(a.missing); err == nil {

@@ -11,7 +11,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strings"
 
 	"github.com/coreos/go-systemd/v22/journal"
 )
@@ -27,15 +26,14 @@ const (
 	Debug   = Priority(journal.PriDebug)
 )
 
-// Of is the priority of a text that may begin with a severity, as "warning: …" does.
-func Of(text string) Priority {
-	switch {
-	case strings.HasPrefix(text, "error: "):
-		return Error
-	case strings.HasPrefix(text, "warning: "):
-		return Warning
+// Notifier writes lines for the operator of a program to w: its name, the severity of errors and warnings, and
+// the text; in the journal, with their priority.
+func Notifier(w io.Writer, program string) func(level slog.Level, text string) {
+	return func(level slog.Level, text string) {
+		p := priorities[index(level)]
+		severity := map[Priority]string{Error: "error: ", Warning: "warning: "}[p]
+		fmt.Fprintf(Lines(w, p), "%s: %s%s\n", program, severity, text)
 	}
-	return Info
 }
 
 // IsReached reports whether what is written to w goes to the journal: it is the standard error that systemd has
@@ -97,16 +95,19 @@ func byLevel(of func(Priority) slog.Handler) *levels {
 	return &l
 }
 
-func (l *levels) of(level slog.Level) slog.Handler {
+func (l *levels) of(level slog.Level) slog.Handler { return l[index(level)] }
+
+// index is where the priority of a level is in priorities.
+func index(level slog.Level) int {
 	switch {
 	case level >= slog.LevelError:
-		return l[3]
+		return 3
 	case level >= slog.LevelWarn:
-		return l[2]
+		return 2
 	case level >= slog.LevelInfo:
-		return l[1]
+		return 1
 	}
-	return l[0]
+	return 0
 }
 
 // Enabled implements [slog.Handler].

@@ -90,13 +90,16 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-func TestOf(t *testing.T) {
+// A note has the severity that it was given, whatever its text begins with.
+func TestNotifier(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]Priority{
-		"error: x": Error, "warning: x": Warning, "receives at": Info, "an error: x": Info, "": Info,
-	} {
-		if got := Of(text); got != want {
-			t.Errorf("%q: %d, want %d", text, got, want)
-		}
+	var b bytes.Buffer
+	notify := Notifier(&b, "waymark-collector")
+	notify(slog.LevelError, "out: no space left")
+	notify(slog.LevelWarn, "error: x")
+	notify(slog.LevelInfo, "receives at [::1]")
+	if got := b.String(); got != "waymark-collector: error: out: no space left\nwaymark-collector: warning: error: x\n"+
+		"waymark-collector: receives at [::1]\n" {
+		t.Error(got)
 	}
 }

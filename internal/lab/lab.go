@@ -21,6 +21,8 @@ import (
 
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // DefaultName is the name of a lab for which none is given.
@@ -194,7 +196,7 @@ func open(name string, o Options) (*Lab, error) {
 		return nil, notUp(name, filepath.Dir(l.directory))
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("the lab %s belongs to root: %w; run it as root", name, err)
+		return nil, problem.Wrap(fmt.Errorf("the lab %s belongs to root: %w", name, err), "run it as root")
 	}
 	if err != nil {
 		return nil, err
@@ -239,7 +241,7 @@ func list(directory string) ([]string, error) {
 	entries, err := os.ReadDir(directory)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("list the labs that are up: %w; run it as root", err)
+		return nil, problem.Wrap(fmt.Errorf("list the labs that are up: %w", err), "run it as root")
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}

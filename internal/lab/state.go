@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/replacefile"
 )
 
@@ -94,7 +95,7 @@ func (p processID) alive() bool {
 func claim(directory string, s *state, topology []byte) error {
 	parent := filepath.Dir(directory)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return fmt.Errorf("make the directory of labs: %w; run it as root", err)
+		return problem.Wrap(fmt.Errorf("make the directory of labs: %w", err), "run it as root")
 	}
 	temporary, err := os.MkdirTemp(parent, ".new-")
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Limits of a topology; a lab is one machine.
@@ -154,7 +155,10 @@ func Load(nameOrFile string) (*Topology, error) {
 	}
 	info, err := os.Stat(nameOrFile)
 	if err != nil {
-		return nil, fmt.Errorf("read the topology: %w; built in are %s", err, strings.Join(BuiltinNames(), ", "))
+		return nil, problem.Wrap(
+			fmt.Errorf("read the topology: %w", err),
+			fmt.Sprintf("built in are %s", strings.Join(BuiltinNames(), ", ")),
+		)
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxTopologySize {
 		return nil, fmt.Errorf("%s is not a topology; give a YAML file of at most %d bytes", nameOrFile, maxTopologySize)

@@ -5,6 +5,8 @@ package model
 import (
 	"fmt"
 	"strings"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // FieldError is one error of a [NodeConfig].
@@ -14,7 +16,18 @@ type FieldError struct {
 	Path    string
 	Problem string // the error, with the value
 	Cure    string // what to do
+	Code    problem.Code
 }
+
+// The codes of errors whose cure is a command when commands change a running node.
+const (
+	CodeEncapsulations     problem.Code = "encapsulations"      // too many
+	CodeNamespaces         problem.Code = "namespaces"          // too many
+	CodeDecapsulations     problem.Code = "decapsulations"      // too many
+	CodeInterfaceUnserved  problem.Code = "interface_unserved"  // of an encapsulation
+	CodeNoEgressRole       problem.Code = "no_egress_role"      // of the interface of an encapsulation
+	CodeDestinationOverlap problem.Code = "destination_overlap" // of too many encapsulations
+)
 
 func (e *FieldError) Error() string {
 	return fmt.Sprintf("%s: %s; %s", e.Path, e.Problem, e.Cure)
@@ -47,10 +60,17 @@ func (e *ConfigError) Unwrap() []error {
 type faults struct {
 	list *[]*FieldError
 	path string
+	code problem.Code
 }
 
 func (f faults) in(format string, args ...any) faults {
 	f.path += fmt.Sprintf(format, args...)
+	return f
+}
+
+// as gives the errors that are added a code.
+func (f faults) as(code problem.Code) faults {
+	f.code = code
 	return f
 }
 
@@ -67,5 +87,6 @@ func (f faults) add(field, cure, problem string, args ...any) {
 		Path:    strings.TrimSuffix(path, "."),
 		Problem: fmt.Sprintf(problem, args...),
 		Cure:    cure,
+		Code:    f.code,
 	})
 }

@@ -122,7 +122,7 @@ func seen[K comparable](keys map[K]int, key K, index int) (first int, dup bool) 
 
 func (c NodeConfig) validateNamespaces(root faults) {
 	if len(c.Namespaces) > MaxNamespaces {
-		root.add("namespaces", fmt.Sprintf("use at most %d", MaxNamespaces), "%d namespaces", len(c.Namespaces))
+		root.as(CodeNamespaces).add("namespaces", fmt.Sprintf("use at most %d", MaxNamespaces), "%d namespaces", len(c.Namespaces))
 		c.Namespaces = c.Namespaces[:MaxNamespaces]
 	}
 	ids := map[ioam.NamespaceID]int{}

@@ -11,7 +11,8 @@ import (
 
 func (c NodeConfig) validateEncapsulations(root faults) {
 	if len(c.Encapsulations) > MaxEncapsulations {
-		root.add("encapsulations", fmt.Sprintf("use at most %d", MaxEncapsulations), "%d encapsulations", len(c.Encapsulations))
+		root.as(CodeEncapsulations).add("encapsulations",
+			fmt.Sprintf("use at most %d", MaxEncapsulations), "%d encapsulations", len(c.Encapsulations))
 		c.Encapsulations = c.Encapsulations[:MaxEncapsulations]
 	}
 	interfaces := map[IfIndex]Interface{}
@@ -27,9 +28,9 @@ func (c NodeConfig) validateEncapsulations(root faults) {
 			f.add("name", "give each encapsulation its own name", "%q is also the name of encapsulations[%d]", e.Name, j)
 		}
 		if iface, ok := interfaces[e.Interface]; !ok {
-			f.add("interface", "name one that is listed under interfaces", "interface %d is not served", e.Interface)
+			f.as(CodeInterfaceUnserved).add("interface", "name one that is listed under interfaces", "interface %d is not served", e.Interface)
 		} else if iface.Roles&RoleEgress == 0 {
-			f.add("interface", "add egress to its role", "%q lacks the egress role, so no IOAM may leave there", iface.Name)
+			f.as(CodeNoEgressRole).add("interface", "add egress to its role", "%q lacks the egress role, so no IOAM may leave there", iface.Name)
 		}
 		e.Match.validate(f.in(".match"))
 		e.validateFlows(f)
@@ -138,7 +139,7 @@ func (c NodeConfig) validateOverlap(root faults) {
 			}
 		}
 		if count > MaxEncapsulationOverlap {
-			root.in("encapsulations[%d]", i).add("match.destination",
+			root.in("encapsulations[%d]", i).as(CodeDestinationOverlap).add("match.destination",
 				fmt.Sprintf("at most %d may overlap on one interface", MaxEncapsulationOverlap),
 				"%d encapsulations match one destination", count)
 		}

@@ -9,7 +9,8 @@ import (
 
 func (c NodeConfig) validateDecapsulations(root faults) {
 	if len(c.Decapsulations) > MaxDecapsulations {
-		root.add("decapsulations", fmt.Sprintf("use at most %d", MaxDecapsulations), "%d decapsulations", len(c.Decapsulations))
+		root.as(CodeDecapsulations).add("decapsulations",
+			fmt.Sprintf("use at most %d", MaxDecapsulations), "%d decapsulations", len(c.Decapsulations))
 		c.Decapsulations = c.Decapsulations[:MaxDecapsulations]
 	}
 	destinations := map[netip.Addr]int{}

@@ -17,6 +17,9 @@ type Problem struct {
 	cause error
 }
 
+// Code names an error for programs, where its cure depends on who asks; most errors have none.
+type Code string
+
 // New makes a problem that has no cause besides its text.
 func New(text, cure string) *Problem { return &Problem{Text: text, Cure: cure} }
 
@@ -24,6 +27,15 @@ func New(text, cure string) *Problem { return &Problem{Text: text, Cure: cure} }
 func Wrap(err error, cure string) *Problem {
 	text, _ := Of(err)
 	return &Problem{Text: text, Cure: cure, cause: err}
+}
+
+// Append gives an error a cure, after the one that it may have.
+func Append(err error, cure string) *Problem {
+	p := Wrap(err, cure)
+	if _, own := Of(err); own != "" {
+		p.Cure = own + "; " + cure
+	}
+	return p
 }
 
 // Error is the text and the cure, as one sentence.

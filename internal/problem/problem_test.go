@@ -28,6 +28,8 @@ func TestOf(t *testing.T) {
 		{"words after it", fmt.Errorf("%w (twice)", denied), "listen: permission denied; run as root (twice)", ""},
 		{"a cause", denied, "listen: permission denied", "run as root"},
 		{"another cure", Wrap(denied, "give it CAP_NET_RAW"), "listen: permission denied", "give it CAP_NET_RAW"},
+		{"a further cure", Append(denied, "or stop"), "listen: permission denied", "run as root; or stop"},
+		{"a cure for an error without one", Append(fs.ErrExist, "stop"), "file already exists", "stop"},
 		{"another cure, after words", fmt.Errorf("ask: %w", Wrap(denied, "give it CAP_NET_RAW")), "ask: listen: permission denied", "give it CAP_NET_RAW"},
 	} {
 		if text, cure := Of(tt.err); text != tt.text || cure != tt.cure {

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
@@ -38,7 +37,7 @@ type Queued struct {
 	queue *Queue
 
 	offered, written, dropped, lost atomic.Uint64
-	fault                           atomic.Pointer[string] // of the last write; nil when it succeeded
+	fault                           Fault // of the last write
 }
 
 // Settings are those of a Queued.
@@ -52,7 +51,7 @@ type Settings struct {
 // NewQueued makes a sink. Nothing is written before Run.
 func NewQueued(to Writer, s Settings) *Queued {
 	q := &Queued{name: s.Name, to: to, retry: s.Retry, queue: NewQueue(s.Room)}
-	q.setFault(s.Fault)
+	q.fault.Set(s.Fault)
 	return q
 }
 
@@ -104,7 +103,7 @@ func (q *Queued) write(ctx context.Context, rest []record.Record) {
 	for len(rest) > 0 {
 		ended := ctx.Err() != nil
 		tried, written, err := q.to.Write(rest)
-		q.setFault(err)
+		q.fault.Set(err)
 		q.written.Add(uint64(written))
 		if written > 0 {
 			wait = firstRetry
@@ -130,21 +129,10 @@ func pause(ctx context.Context, wait time.Duration) {
 // Close closes the Writer of a sink that does not run.
 func (q *Queued) Close() { _ = q.to.Close() } // what it has not written by now is counted
 
-func (q *Queued) setFault(err error) {
-	if err == nil {
-		q.fault.Store(nil)
-		return
-	}
-	text := problem.OneLine(err.Error())
-	q.fault.Store(&text)
-}
-
 // Stats is what happened so far.
 func (q *Queued) Stats() Stats {
 	s := Stats{Offered: q.offered.Load(), Written: q.written.Load(), Dropped: q.dropped.Load(), Lost: q.lost.Load()}
-	if text := q.fault.Load(); text != nil {
-		s.Error = *text
-	}
+	s.Error, s.Cure = q.fault.Parts()
 	return s
 }
 

@@ -4,13 +4,14 @@ package sink
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
@@ -27,7 +28,7 @@ func (f *faulty) Write(batch []record.Record) (tried, written int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if tried, written = min(len(batch), 2), min(len(batch), 2); f.broken {
-		written, err = 0, errors.New("no space left on device")
+		written, err = 0, fmt.Errorf("write: %w", problem.New("no space\nleft", "remove some; or add a disk"))
 	}
 	for _, r := range batch[:written] {
 		f.list = append(f.list, r.(*record.Lost).Count)
@@ -71,7 +72,8 @@ func TestRetry(t *testing.T) {
 		room := new(Room).Records()
 		q.Offer(numbered(1, 1+room+5)...)
 		time.Sleep(time.Minute)
-		if s := q.Stats(); s != (Stats{Offered: uint64(room + 6), Dropped: 5, Error: "no space left on device"}) {
+		want := Stats{Offered: uint64(room + 6), Dropped: 5, Error: "write: no space left", Cure: "remove some; or add a disk"}
+		if s := q.Stats(); s != want {
 			t.Errorf("while it fails: %+v", s)
 		}
 		w.breaks(false)
@@ -99,7 +101,7 @@ func TestEndOfRetry(t *testing.T) {
 			stop()
 			want := Stats{Offered: 5, Written: 5}
 			if broken {
-				want = Stats{Offered: 5, Lost: 5, Error: "no space left on device"}
+				want = Stats{Offered: 5, Lost: 5, Error: "write: no space left", Cure: "remove some; or add a disk"}
 			}
 			if s := q.Stats(); s != want || !w.closed {
 				t.Errorf("broken %v: %+v", broken, s)

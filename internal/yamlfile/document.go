@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"github.com/waymark-net/waymark/internal/inputfile"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // MaxFileSize bounds a file in bytes. A node with 65,536 measured flows of 16 segments each needs 25 MB.
@@ -36,7 +37,7 @@ const (
 func Read(path string) ([]byte, error) {
 	data, err := inputfile.Read(path, MaxFileSize)
 	if err != nil {
-		return nil, fmt.Errorf("%w; name a configuration file that can be read", err)
+		return nil, problem.Wrap(err, "name a configuration file that can be read")
 	}
 	return data, nil
 }

@@ -19,6 +19,8 @@ type Fault struct {
 	Path    string `json:"path,omitempty"`   // such as encapsulations[1].options[0].trace.size
 	Problem string `json:"problem"`
 	Cure    string `json:"cure"`
+
+	Code problem.Code `json:"-"` // for who has another cure
 }
 
 // Error is "FILE:LINE:COLUMN: problem; cure".

@@ -16,6 +16,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // component is something that others wrote and a program contains.
@@ -130,11 +132,11 @@ func licencesIn(dir string) ([]text, error) {
 func (o Options) scripts(name string) ([]component, error) {
 	data, err := os.ReadFile(filepath.Join(o.Root, name))
 	if err != nil {
-		return nil, fmt.Errorf("%w; run: make console-assets", err)
+		return nil, problem.Wrap(err, "run: make console-assets")
 	}
 	var packages []struct{ Name, Version, License, Text string }
 	if err := json.Unmarshal(data, &packages); err != nil {
-		return nil, fmt.Errorf("%s: %w; run: make console-assets", name, err)
+		return nil, problem.Wrap(fmt.Errorf("%s: %w", name, err), "run: make console-assets")
 	}
 	var list []component
 	for _, p := range packages {
@@ -160,7 +162,10 @@ func (o Options) cLibraries(ctx context.Context, arch string) ([]component, erro
 		compiler = crossCompilers[arch]
 	}
 	if _, err := exec.LookPath("dpkg-query"); err != nil {
-		return nil, fmt.Errorf("what C's libraries are is not known: %w; build the packages on Debian", err)
+		return nil, problem.Wrap(
+			fmt.Errorf("what C's libraries are is not known: %w", err),
+			"build the packages on Debian",
+		)
 	}
 	var list []component
 	for _, l := range staticLibraries {

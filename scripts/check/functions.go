@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// goRules checks function lengths, columns, names and JSON structures, and that outside tests
-// only func main ends the process.
+// goRules checks function lengths, columns, names, JSON structures and cures of errors, and that outside
+// tests only func main ends the process.
 func goRules(name string, content []byte) ([]Finding, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, name, content, parser.ParseComments)
@@ -27,6 +27,7 @@ func goRules(name string, content []byte) ([]Finding, error) {
 	test := strings.HasSuffix(name, "_test.go")
 	if !test { // tests read what others write, too
 		findings = append(findings, jsonRules(name, files, file)...)
+		findings = append(findings, wrappedCures(name, files, file)...)
 	}
 	for _, declaration := range file.Decls {
 		function, ok := declaration.(*ast.FuncDecl)

@@ -33,7 +33,7 @@ var layers = map[string]string{
 	// What a node is: no kernel, no output.
 	"internal/ipv6":        "ioam",
 	"internal/pot":         "internal/secretfile internal/problem",
-	"internal/model":       "ioam srv6 internal/ipv6 internal/loss internal/pot",
+	"internal/model":       "ioam srv6 internal/ipv6 internal/loss internal/pot internal/problem",
 	"internal/reference":   "ioam internal/edgetoedge internal/ipv6 internal/model internal/pot",
 	"internal/secretfile":  "internal/problem",
 	"internal/replacefile": "",
@@ -41,7 +41,7 @@ var layers = map[string]string{
 
 	// Packages that use the kernel know no records, sinks or configuration files.
 	"internal/kernelclock":  "",
-	"internal/datapath":     "ioam internal/coverage internal/datapath/... internal/edgetoedge internal/kernelclock internal/loss internal/model internal/netlinkattr",
+	"internal/datapath":     "ioam internal/coverage internal/datapath/... internal/edgetoedge internal/kernelclock internal/loss internal/model internal/netlinkattr internal/problem",
 	"internal/routing":      "internal/datapath internal/model internal/netlinkattr",
 	"internal/kernelevents": "ioam internal/netlinkattr internal/socketdrops",
 	"internal/icmpv6":       "internal/model internal/socketdrops",
@@ -82,9 +82,9 @@ var layers = map[string]string{
 	"internal/stamp/measure":   "internal/delay",
 	"internal/stamp/blocks":    "stamp internal/loss",
 	"internal/stamp/query":     "stamp internal/delay internal/lossquery internal/rfc6374 internal/stamp/clock internal/stamp/inband internal/stamp/udp internal/problem",
-	"internal/stamp/reflector": "stamp internal/metrics internal/stamp/admit internal/stamp/clock internal/stamp/udp",
+	"internal/stamp/reflector": "stamp internal/metrics internal/problem internal/stamp/admit internal/stamp/clock internal/stamp/udp",
 	"internal/stamp/keyfile":   "internal/secretfile internal/problem",
-	"internal/stamp/sender":    "srv6 stamp internal/delay internal/icmpv6 internal/stamp/clock internal/stamp/inband internal/stamp/measure internal/stamp/udp",
+	"internal/stamp/sender":    "srv6 stamp internal/delay internal/icmpv6 internal/problem internal/stamp/clock internal/stamp/inband internal/stamp/measure internal/stamp/udp",
 
 	// Other protocols that ask for counters: their messages, and who answers.
 	"internal/lossquery": "",
@@ -94,8 +94,8 @@ var layers = map[string]string{
 	"internal/pathtrace/copies":   "ioam internal/loopback",
 	"internal/pathtrace/endpoint": "internal/pathtrace/message internal/stamp/admit internal/stamp/udp",
 	"internal/pathtrace/paths":    "ioam internal/columns internal/delay internal/nodenames",
-	"internal/pathtrace/monitor":  "ioam internal/exponential internal/icmpv6 internal/ipv6 internal/metrics internal/pathtrace/copies internal/pathtrace/message internal/stamp/udp",
-	"internal/pathtrace/prober":   "ioam internal/icmpv6 internal/ipv6 internal/pathtrace/copies internal/loopback internal/pathtrace/message internal/pathtrace/paths internal/stamp/udp",
+	"internal/pathtrace/monitor":  "ioam internal/exponential internal/icmpv6 internal/ipv6 internal/metrics internal/pathtrace/copies internal/pathtrace/message internal/problem internal/stamp/udp",
+	"internal/pathtrace/prober":   "ioam internal/icmpv6 internal/ipv6 internal/pathtrace/copies internal/loopback internal/pathtrace/message internal/pathtrace/paths internal/problem internal/stamp/udp",
 
 	// Copies of packets with the Loopback flag.
 	"internal/loopback": "ioam internal/ipv6 internal/model",
@@ -107,11 +107,11 @@ var layers = map[string]string{
 	"internal/columns":        "",
 	"internal/record":         "ioam ipfix internal/columns internal/instant internal/ipv6 internal/loss internal/model internal/nodenames",
 	"internal/sink":           "ioam internal/metrics internal/model internal/problem internal/record",
-	"internal/sink/jsonl":     "ioam internal/columns internal/record internal/sink internal/yamlfile",
+	"internal/sink/jsonl":     "ioam internal/columns internal/problem internal/record internal/sink internal/yamlfile",
 	"internal/sink/ipfixsink": "ioam ipfix internal/address internal/inputfile internal/instant internal/problem internal/record internal/sink internal/yamlfile",
 	"internal/sink/otlpsink":  "ioam internal/exponential internal/metrics internal/problem internal/record internal/secretfile internal/sink internal/yamlfile",
 	"internal/decode":         "ioam internal/ipv6 internal/record",
-	"internal/collect": "ioam ipfix internal/address internal/collect/join internal/collect/known internal/health internal/inputfile internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/record internal/sink " +
+	"internal/collect": "ioam ipfix internal/address internal/collect/join internal/collect/known internal/health internal/inputfile internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/problem internal/record internal/sink " +
 		"internal/replacefile internal/socketdrops",
 	"internal/collect/join":             "ioam internal/record",
 	"internal/collect/sender":           "ipfix",
@@ -138,12 +138,12 @@ var layers = map[string]string{
 	"internal/agent/measure": "srv6 stamp internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/eventlog internal/health internal/instant internal/loss internal/lossquery internal/metrics internal/model " +
 		"internal/pathtrace/endpoint internal/problem internal/record internal/recordfilter internal/responder internal/rfc6374 internal/stamp/blocks internal/stamp/inband internal/stamp/keyfile internal/stamp/query internal/stamp/reflector",
 	"internal/agent/probe": "ioam internal/agent/service internal/api internal/config internal/eventlog internal/health internal/instant internal/metrics internal/pathtrace/monitor internal/problem internal/record internal/stamp/keyfile",
-	"internal/agent/report": "ioam internal/exponential internal/nodenames internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/eventlog internal/health internal/insight internal/instant internal/kernelevents internal/loopback internal/loss " +
+	"internal/agent/report": "ioam internal/exponential internal/nodenames internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/eventlog internal/health internal/insight internal/instant internal/kernelevents internal/loopback internal/loss internal/problem " +
 		"internal/metrics internal/model internal/record internal/recordfilter internal/reference internal/replacefile internal/sink",
 	"internal/agent/queues": "internal/agent/service internal/api internal/config internal/datapath/queue internal/exponential internal/health internal/insight internal/instant internal/metrics internal/model internal/record internal/replacefile",
 	"internal/agent/tunnel": "internal/agent/service internal/api internal/config internal/health internal/icmpv6 internal/metrics internal/model internal/pathmtu internal/reference internal/replacefile internal/socketdrops internal/tunnelerror",
 	// Who has which network namespace of the machine.
-	"internal/agent/places": "internal/api internal/datapath internal/health",
+	"internal/agent/places": "internal/api internal/datapath internal/health internal/problem",
 	"internal/agent": "ioam internal/agent/measure internal/agent/places internal/agent/probe internal/agent/queues internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/collectorapi internal/config internal/coverage internal/datapath " +
 		"internal/dryrun internal/edgetoedge internal/health internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/problem internal/replacefile internal/supervisor",
 	"internal/dryrun":     "internal/ipv6 internal/model internal/problem internal/reference",
@@ -156,47 +156,47 @@ var layers = map[string]string{
 	"internal/lab/linkloss":    "internal/kernelclock",
 	"internal/lab/linkrelay":   "internal/lab/linkloss",
 	"internal/lab/demo":        "ioam ipfix internal/api internal/columns internal/delay internal/collect internal/config internal/record internal/sink internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/nodenames internal/patience",
-	"internal/lab/consoledemo": "internal/lab internal/lab/linkloss internal/patience",
+	"internal/lab/consoledemo": "internal/lab internal/lab/linkloss internal/patience internal/problem",
 	"internal/patience":        "",
 
 	// Programs parse arguments and call packages. The router's imports no lab, no collector
 	// and no benchmark.
-	"internal/docgen":      "ipfix internal/config internal/record internal/health internal/model",
-	"internal/commandline": "internal/columns internal/docgen internal/journal",
+	"internal/docgen":      "ipfix internal/config internal/problem internal/record internal/health internal/model",
+	"internal/commandline": "internal/columns internal/docgen internal/journal internal/problem",
 	// What a collector has kept, by its API alone.
 	"internal/collectorapi": "internal/commandline internal/inputfile internal/problem internal/record",
 	"internal/history":      "internal/collectorapi internal/columns internal/commandline internal/instant internal/problem internal/record internal/recordfilter",
 	"cmd/waymark": "ioam cmd/waymark/active internal/agent internal/agent/places internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/exponential internal/health internal/history " +
 		"internal/insight internal/instant internal/iproute2 internal/journal internal/loss internal/model internal/nodenames internal/patience internal/pot internal/problem internal/record internal/recordfilter internal/recordfilter/filterflags " +
 		"internal/secretfile internal/supervisor",
-	"cmd/waymark/active": "ioam srv6 stamp internal/api internal/columns internal/commandline internal/config internal/health internal/icmpv6 internal/nodenames internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober " +
+	"cmd/waymark/active": "ioam srv6 stamp internal/api internal/columns internal/commandline internal/config internal/health internal/icmpv6 internal/nodenames internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/problem " +
 		"internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp",
-	"cmd/waymark-lab": "internal/commandline internal/config internal/docgen internal/lab internal/lab/consoledemo internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
+	"cmd/waymark-lab": "internal/commandline internal/config internal/docgen internal/lab internal/lab/consoledemo internal/lab/demo internal/lab/linkloss internal/lab/linkrelay internal/problem",
 	"collector/cmd/waymark-collector": "ipfix collector/internal/... internal/collect internal/collect/join internal/collectorapi internal/columns internal/commandline internal/config internal/docgen internal/health internal/inputfile internal/journal internal/loss internal/problem internal/record internal/recordfilter " +
 		"internal/recordfilter/filterflags internal/sink internal/sink/jsonl internal/supervisor",
-	"bench/cmd/waymark-bench": "bench/... internal/commandline internal/docgen",
+	"bench/cmd/waymark-bench": "bench/... internal/commandline internal/docgen internal/problem",
 
 	// The collector: its file, what it keeps, questions about that, who asks them, and what puts all
 	// together. Only the store and what asks it know the database.
-	"collector/internal/access":   "collector/internal/store internal/inputfile",
+	"collector/internal/access":   "collector/internal/store internal/inputfile internal/problem",
 	"collector/internal/settings": "collector/internal/access collector/internal/store internal/collect internal/collect/join internal/inputfile internal/problem internal/record internal/secretfile internal/sink internal/sink/jsonl internal/sink/otlpsink internal/yamlfile ipfix",
 	"collector/internal/store":    "internal/problem internal/instant internal/record internal/sink ioam internal/replacefile",
 	"collector/internal/live":     "internal/record internal/sink",
 	"collector/internal/query":    "ioam collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/loss internal/model internal/nodenames internal/problem internal/record internal/recordfilter internal/sink",
 	"collector/internal/events":   "ioam internal/collect internal/eventlog internal/insight internal/metrics internal/nodenames internal/record internal/sink",
-	"collector/internal/console":  "",
+	"collector/internal/console":  "internal/problem",
 	"collector/internal/api":      "collector/internal/access collector/internal/console collector/internal/live collector/internal/query internal/instant internal/metrics internal/record",
 	"collector/internal/doctor":   "collector/internal/access collector/internal/query collector/internal/settings internal/collect internal/columns internal/health internal/problem internal/record ipfix",
 	"collector/internal/daemon":   "collector/internal/access collector/internal/api collector/internal/events collector/internal/live collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/collect/pathmetrics internal/columns internal/commandline internal/metrics internal/nodenames internal/record internal/sink internal/supervisor",
 
 	// Benchmarks: what is measured, how, and how it is drawn.
 	"bench/executed":    "",
-	"bench/experiments": "ioam srv6 stamp bench/executed bench/harness bench/report internal/agent/places internal/api internal/collect/sender internal/datapath internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
-	"bench/harness":     "ioam ipfix bench/report internal/agent/report internal/agent/service internal/datapath internal/instant internal/model internal/record internal/routing internal/sink internal/sink/ipfixsink",
-	"bench/report":      "internal/instant",
+	"bench/experiments": "ioam srv6 stamp bench/executed bench/harness bench/report internal/agent/places internal/api internal/collect/sender internal/datapath internal/problem internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
+	"bench/harness":     "ioam ipfix bench/report internal/agent/report internal/agent/service internal/datapath internal/instant internal/model internal/problem internal/record internal/routing internal/sink internal/sink/ipfixsink",
+	"bench/report":      "internal/instant internal/problem",
 
 	// Packages: what is in them is built by Go, not imported.
-	"packaging/build":               "packaging/image",
+	"packaging/build":               "packaging/image internal/problem",
 	"packaging/image":               "",
 	"packaging/cmd/waymark-package": "packaging/build",
 	// Dashboards and rules: made and tested, not imported.

@@ -12,10 +12,7 @@ import (
 
 // A release is refused when version, changelog, manifests, documents, frozen data and tree do not agree.
 func TestReleaseChecks(t *testing.T) {
-	script, err := os.ReadFile("../release.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script, versions := script(t, "release.sh"), script(t, "versions.sh")
 	const changelog = "# Changelog\n\n## 1.2.0 - 2026-11-28\n- **More:** of it\n\n## 1.1.0 - 2026-10-01\n- **First**\n"
 	for _, tt := range []struct {
 		name  string
@@ -56,7 +53,8 @@ func TestReleaseChecks(t *testing.T) {
 			root := t.TempDir()
 			write(t, root, "VERSION", "1.2.0\n")
 			write(t, root, "CHANGELOG.md", changelog)
-			write(t, root, "scripts/release.sh", string(script))
+			write(t, root, "scripts/release.sh", script)
+			executable(t, root, "scripts/versions.sh", versions)
 			write(t, root, "test/compatibility/testdata/1.2.0/records.jsonl", "")
 			write(t, root, "packaging/kubernetes/waymark.yaml", "image: waymark:1.2.0\n")
 			write(t, root, "packaging/helm/waymark/Chart.yaml", "version: 1.2.0\nappVersion: 1.2.0\n")
@@ -70,6 +68,32 @@ func TestReleaseChecks(t *testing.T) {
 				t.Errorf("%v: %s\nwant %q", err, out, tt.want)
 			}
 		})
+	}
+}
+
+// Between releases, too, manifests, the chart, the role and documents name the version of the tree.
+func TestVersions(t *testing.T) {
+	if out, err := exec.Command("../versions.sh").CombinedOutput(); err != nil {
+		t.Errorf("these name another version than the file VERSION (%v):\n%s", err, out)
+	}
+}
+
+// script is the text of a script.
+func script(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile("../" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// executable writes a script that can be run.
+func executable(t *testing.T, root, name, content string) {
+	t.Helper()
+	write(t, root, name, content)
+	if err := os.Chmod(filepath.Join(root, filepath.FromSlash(name)), 0o755); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -92,10 +116,7 @@ func git(t *testing.T, root string, args ...string) {
 
 // A release that fails after its tag was made takes it back; one that is complete keeps it, and has notes.
 func TestReleaseTag(t *testing.T) {
-	script, err := os.ReadFile("../release.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script, versions := script(t, "release.sh"), script(t, "versions.sh")
 	// What `make package` would build: programs that say a version, and empty files.
 	const build = `set -e
 for p in waymark waymark-collector waymark-lab; do
@@ -122,7 +143,8 @@ cd build/packages; sha256sum * >SHA256SUMS
 			root := t.TempDir()
 			write(t, root, "VERSION", "1.2.0\n")
 			write(t, root, "CHANGELOG.md", "# Changelog\n\n## 1.2.0 - 2026-11-28\n- **More:** of it\n")
-			write(t, root, "scripts/release.sh", string(script))
+			write(t, root, "scripts/release.sh", script)
+			executable(t, root, "scripts/versions.sh", versions)
 			write(t, root, "scripts/check.sh", "#!/bin/sh\n")
 			write(t, root, "scripts/version.sh", "#!/bin/sh\ncat VERSION\n")
 			write(t, root, "build.sh", tt.build)

@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -85,7 +86,11 @@ func checkFile(root, name string) ([]Finding, error) {
 	}
 	if kind == kindMarkdown {
 		findings, err := links(root, name, content)
-		return append(findings, words(name, content)...), err
+		if err != nil {
+			return nil, err
+		}
+		unrecorded, err := recorded(root, name, content)
+		return slices.Concat(findings, unrecorded, words(name, content)), err
 	}
 	findings := append(licence(name, kind, content), marks(name, content)...)
 	if kind != kindScript || !bytes.Contains(content, []byte(generatedScript)) {

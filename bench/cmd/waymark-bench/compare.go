@@ -16,6 +16,7 @@ import (
 	"github.com/waymark-net/waymark/bench/harness"
 	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // compareFlags are the flags of compare.
@@ -73,7 +74,7 @@ func (f *compareFlags) run(cmd *cobra.Command, opts *commandline.Options, name s
 	}
 	if f.after == "" {
 		if f.after, err = os.Executable(); err != nil {
-			return fmt.Errorf("find this program's file: %w; name one with --new", err)
+			return problem.Wrap(fmt.Errorf("find this program's file: %w", err), "name one with --new")
 		}
 	}
 	before, after, err := f.takeTurns(cmd, name)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/stamp/reflector"
 	"github.com/waymark-net/waymark/stamp"
 )
@@ -191,7 +192,10 @@ func parseDSCPs(text string) (set uint64, err error) {
 func (f *reflectorFlags) run(cmd *cobra.Command, c reflector.Config, asJSON bool) error {
 	r := reflector.New(c)
 	if err := r.Open(); errors.Is(err, unix.EADDRINUSE) {
-		return fmt.Errorf("%w; if it is the agent (stamp in its file, 'waymark status'), its reflector answers there already", err)
+		return problem.Wrap(
+			err,
+			"if it is the agent (stamp in its file, 'waymark status'), its reflector answers there already",
+		)
 	} else if err != nil {
 		return err
 	}

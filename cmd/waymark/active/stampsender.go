@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/stamp/measure"
 	"github.com/waymark-net/waymark/internal/stamp/sender"
 	"github.com/waymark-net/waymark/internal/stamp/udp"
@@ -427,7 +428,7 @@ func (f *senderFlags) run(cmd *cobra.Command, c sender.Config, asJSON bool) erro
 	case cmd.Context().Err() != nil && c.Count > 0: // without a count, an interruption is the normal end
 		return cmd.Context().Err()
 	case r.Sent == 0 && failure != nil:
-		return fmt.Errorf("no packet could be sent to %v: %w; %s", c.Remote, failure, unsentCure(c))
+		return problem.Wrap(fmt.Errorf("no packet could be sent to %v: %w", c.Remote, failure), unsentCure(c))
 	case r.Sent > 0 && r.Received == 0:
 		return errors.New(noReply(c, r))
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/waymark-net/waymark/internal/pathtrace/message"
 	"github.com/waymark-net/waymark/internal/pathtrace/paths"
 	"github.com/waymark-net/waymark/internal/pathtrace/prober"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/stamp/keyfile"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -193,7 +194,7 @@ func (f *traceFlags) trace(c *prober.Config) (err error) {
 		return commandline.Usagef("--type: %w", err)
 	}
 	if err := c.Type.Validate(); err != nil {
-		return commandline.Usagef("--type: %w; want one such as 0xf80000", err)
+		return commandline.Usagef("%w", problem.Append(fmt.Errorf("--type: %w", err), "want one such as 0xf80000"))
 	}
 	if c.Type.HasSnapshot() {
 		return commandline.Usagef("--type %v asks for snapshots (bit 22), whose length is not known; want one without", c.Type)
@@ -225,7 +226,7 @@ func (f *traceFlags) domainOf(ctx context.Context, c *prober.Config) error {
 	running, err := runningConfig(ctx, f.ask)
 	switch {
 	case err != nil && f.domain < 0:
-		return fmt.Errorf("%w; or give --namespace", err)
+		return problem.Append(err, "or give --namespace")
 	case err != nil:
 		return nil // without an agent, timestamps are those of most nodes
 	case f.domain < 0 && len(running.Namespaces) == 0:

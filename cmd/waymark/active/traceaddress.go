@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // lookupTime is how long the name of a host may take.
@@ -77,7 +78,7 @@ func addressOf(ctx context.Context, name string, lookup func(context.Context, st
 	case errors.As(err, &unknown) && unknown.IsNotFound:
 		return netip.Addr{}, fmt.Errorf("no IPv6 address of %s is known; check the name, or give the address", name)
 	case err != nil:
-		return netip.Addr{}, fmt.Errorf("look up %s: %w; give the address", name, err)
+		return netip.Addr{}, problem.Wrap(fmt.Errorf("look up %s: %w", name, err), "give the address")
 	}
 	for _, a := range list {
 		if isNode(a) && (a.Zone() != "" || !a.IsLinkLocalUnicast()) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -233,13 +234,13 @@ func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, opts *comm
 	for _, e := range c.Endpoints() {
 		at = append(at, e.String())
 	}
-	config.Notify("receives at " + strings.Join(at, ", "))
+	config.Notify(slog.LevelInfo, "receives at "+strings.Join(at, ", "))
 	err = c.Run(ctx)
 	if f.count > 0 && !errors.Is(context.Cause(ctx), errEnough) { // without a count, an interruption is the normal end
 		err = errors.Join(err, cmd.Context().Err())
 	}
 	if hint := f.selected.Note(); hint != "" {
-		config.Notify(hint)
+		config.Notify(slog.LevelInfo, hint)
 	}
 	stats := c.Stats()
 	_, fault := stderr.Write(noteEncoding(cmd, opts)(nil, stats.Record()))

@@ -53,11 +53,9 @@ nothing is written and questions are still answered.`,
 	return cmd
 }
 
-// notifier writes lines for the operator, in the journal with the priority that a text begins with.
-func notifier(stderr io.Writer) func(text string) {
-	return func(text string) {
-		fmt.Fprintf(journal.Lines(stderr, journal.Of(text)), "waymark-collector: %s\n", text)
-	}
+// notifier writes lines for the operator.
+func notifier(stderr io.Writer) func(level slog.Level, text string) {
+	return journal.Notifier(stderr, "waymark-collector")
 }
 
 // checkAccess reads what the settings name to let users in.

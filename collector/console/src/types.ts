@@ -126,6 +126,10 @@ export interface Counted {
 }
 
 export interface Cut {
+  /** What to do. */
+  cure: string
+  /** The sentence alone. */
+  problem: string
   /** Which bound cut the answer: limit, the number of items; time, how long a question may take; search, how many packets are compared with a condition, or how many different paths and segments these may have. */
   reason: string
   /** The same in a sentence, with what to do. */
@@ -328,6 +332,8 @@ export interface Health {
   now: string
   /** Records are written, and no file is missing. */
   ok: boolean
+  /** The same warnings, in the same order: sentence and what to do apart. */
+  problems: Problem[]
   /** The sockets over UDP, by endpoint. */
   receive_buffers: ReceiveBuffer[]
   /** Records that the store was offered, by what became of them. */
@@ -692,6 +698,13 @@ export interface Paths {
   undecided?: number
   /** Its end, exclusive. */
   until: string
+}
+
+export interface Problem {
+  /** What to do; absent if that is not known. */
+  cure?: string
+  /** What is wrong. */
+  text: string
 }
 
 export interface ReceiveBuffer {

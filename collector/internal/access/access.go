@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -18,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/waymark-net/waymark/collector/internal/store"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Config says who may ask.
@@ -28,7 +30,7 @@ type Config struct {
 	Hosts   []string // names by which browsers may ask, besides addresses and the names in the certificate
 	OIDC    *OIDC    // nil: there is no login
 	Roles   []Role   // the first that a user has counts; none: every user is a viewer of everything
-	Notify  func(text string)
+	Notify  func(level slog.Level, text string)
 }
 
 // Role is what some users may do.
@@ -67,7 +69,7 @@ func New(c Config) (*Guard, error) {
 		return nil, fmt.Errorf("api.address %q: want ADDRESS:PORT", c.Address)
 	}
 	if c.Notify == nil {
-		c.Notify = func(string) {}
+		c.Notify = func(slog.Level, string) {}
 	}
 	g := &Guard{config: c, at: at, cross: http.NewCrossOriginProtection()}
 	if c.Web != "" {
@@ -114,7 +116,7 @@ func (g *Guard) asks() bool {
 func (g *Guard) Listen() (net.Listener, error) {
 	l, err := net.Listen("tcp", g.at.String())
 	if err != nil {
-		return nil, fmt.Errorf("%w; set api.address to another port", err)
+		return nil, problem.Wrap(err, "set api.address to another port")
 	}
 	return l, nil
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -278,7 +279,8 @@ func TestReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	pool := certificate(t, dir, time.Now().Add(time.Hour))
 	notes := make(chan string, 100)
-	url := start(t, Config{Address: "[::1]:0", TLS: true, Web: write(t, dir, true, "alice"), Notify: func(text string) { notes <- text }})
+	notify := func(_ slog.Level, text string) { notes <- text }
+	url := start(t, Config{Address: "[::1]:0", TLS: true, Web: write(t, dir, true, "alice"), Notify: notify})
 	erin := asking{path: "/", user: "erin", password: "erin-password"}
 	if code, body, _ := erin.of(t, trusting(pool), url); code != http.StatusUnauthorized {
 		t.Fatal(code, body)

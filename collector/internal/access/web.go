@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"regexp"
 	"sync"
@@ -16,13 +17,14 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/waymark-net/waymark/internal/inputfile"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // webFile is Prometheus' web configuration file, which has TLS, users and headers. It and the certificates are read
 // again while the collector runs, so that a certificate can be renewed and a password changed.
 type webFile struct {
 	path   string
-	notify func(text string)
+	notify func(level slog.Level, text string)
 
 	mu     sync.Mutex
 	read   time.Time
@@ -44,7 +46,7 @@ type loaded struct {
 	key          string // file with the certificate's key; "": none
 }
 
-func openWeb(path string, notify func(string)) (*webFile, error) {
+func openWeb(path string, notify func(slog.Level, string)) (*webFile, error) {
 	w := &webFile{path: path, notify: notify}
 	var err error
 	w.loaded, err = loadWeb(path)
@@ -73,7 +75,7 @@ func (w *webFile) now() *loaded {
 	if err != nil {
 		if text := err.Error(); text != w.fault {
 			w.fault = text
-			w.notify("error: " + text + "; what it said before stays in force")
+			w.notify(slog.LevelError, text+"; what it said before stays in force")
 		}
 		return w.loaded
 	}
@@ -120,7 +122,10 @@ func loadWeb(path string) (*loaded, error) {
 		)
 	}
 	if err := web.Validate(path); err != nil {
-		return nil, fmt.Errorf("api.web: %s: %w; Prometheus documents this file under \"HTTPS and authentication\"", path, err)
+		return nil, problem.Wrap(
+			fmt.Errorf("api.web: %s: %w", path, err),
+			"Prometheus documents this file under \"HTTPS and authentication\"",
+		)
 	}
 	c.TLSConfig.SetDirectory(filepath.Dir(path))
 	l := &loaded{users: passwords{hashes: map[string]string{}}, headers: c.HTTPConfig.Header}

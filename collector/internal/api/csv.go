@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/waymark-net/waymark/collector/internal/query"
 )
 
 // formatName is the parameter of all requests that says how the answer is written.
@@ -59,8 +61,10 @@ func writeCSV(w http.ResponseWriter, name string, answer any) {
 	h := w.Header()
 	h.Set("Content-Type", "text/csv; charset=utf-8; header=present")
 	h.Set("Content-Disposition", `attachment; filename="waymark-`+name+`.csv"`)
-	if t.cut != "" {
-		h.Set("Waymark-Cut", t.cut)
+	if c := t.cut; c != nil {
+		h.Set("Waymark-Cut", c.Text)
+		h.Set("Waymark-Cut-Reason", c.Reason)
+		h.Set("Waymark-Cut-Problem", c.Problem)
 	}
 	if t.gaps > 0 {
 		h.Set("Waymark-Gaps", strconv.Itoa(t.gaps))
@@ -78,7 +82,7 @@ type csvTable struct {
 	items   reflect.Value
 	before  reflect.Value        // the items of another time; not valid: there is none
 	inner   *reflect.StructField // the list that gives the rows; nil: items do
-	cut     string
+	cut     *query.Cut
 	gaps    int
 }
 
@@ -94,9 +98,7 @@ func tableOf(answer reflect.Value) (t csvTable) {
 		case key == "gaps":
 			t.gaps += value.Len()
 		case key == "cut":
-			if !value.IsNil() {
-				t.cut = value.Elem().FieldByName("Text").String()
-			}
+			t.cut, _ = value.Interface().(*query.Cut)
 		case isObjects(f.Type) && !items.IsValid():
 			items = value
 		case within(f.Type) == answer.Type() && !value.IsNil():

@@ -94,8 +94,9 @@ var formatParameter = parameter{
 	name:  formatName,
 	form:  "word",
 	words: []string{"json", "csv"},
-	doc: "How the answer is written; without it, as the header Accept says. In CSV, the headers Waymark-Cut and Waymark-Gaps " +
-		"say what the answer lacks. With compare, the first column of paths says to which time a row belongs: now or before.",
+	doc: "How the answer is written; without it, as the header Accept says. In CSV, the headers Waymark-Cut, with Waymark-Cut-Reason " +
+		"and Waymark-Cut-Problem, and Waymark-Gaps say what the answer lacks. With compare, the first column of paths says to which " +
+		"time a row belongs: now or before.",
 }
 
 func response(text string, schema object) object {

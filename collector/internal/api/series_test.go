@@ -161,7 +161,8 @@ func TestCSV(t *testing.T) {
 		return rows, response.Header
 	}
 	rows, header := read("/v1/packets", "*/*", "&format=csv&limit=5")
-	if len(rows) != 1+5*3 || header.Get("Waymark-Cut") == "" {
+	if len(rows) != 1+5*3 || header.Get("Waymark-Cut-Problem") != "there are more than 5" || header.Get("Waymark-Cut-Reason") != "limit" ||
+		header.Get("Waymark-Cut") != "there are more than 5; ask for less time or fewer addresses, or raise limit" {
 		t.Fatalf("%d rows, %v", len(rows), header)
 	}
 	var packets query.Packets

@@ -16,6 +16,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 //go:embed assets
@@ -62,13 +64,13 @@ func New(other http.Handler) (*Console, error) {
 	}
 	var m manifest
 	if err := json.Unmarshal(data, &m); err != nil {
-		return nil, fmt.Errorf("manifest of the console: %w; run: make console-assets", err)
+		return nil, problem.Wrap(fmt.Errorf("manifest of the console: %w", err), "run: make console-assets")
 	}
 	c := &Console{assets: map[string]*asset{}, other: other}
 	for _, f := range m.Files {
 		packed, err := built.ReadFile("assets/" + f.File)
 		if err != nil {
-			return nil, fmt.Errorf("%w; run: make console-assets", err)
+			return nil, problem.Wrap(err, "run: make console-assets")
 		}
 		c.assets[f.Path] = &asset{packed: packed, kind: f.Type, tag: `"` + f.Hash + `"`, hash: f.Hash, forEver: f.Path != page}
 	}

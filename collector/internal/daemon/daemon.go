@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -37,7 +38,7 @@ const (
 type Daemon struct {
 	Settings *settings.Settings
 	Manager  *supervisor.Manager // nil: none
-	Notify   func(text string)
+	Notify   func(level slog.Level, text string)
 	Ready    func(endpoints []string, api string) // may be nil
 
 	store     *store.Store
@@ -126,7 +127,7 @@ func (d *Daemon) announce(url string) {
 	for _, e := range d.collector.Endpoints() {
 		at = append(at, e.String())
 	}
-	d.Notify("receives at " + strings.Join(at, ", ") + ", keeps in " + d.Settings.Store.Directory + ", answers at " + url)
+	d.Notify(slog.LevelInfo, "receives at "+strings.Join(at, ", ")+", keeps in "+d.Settings.Store.Directory+", answers at "+url)
 	if d.Ready != nil {
 		d.Ready(at, url)
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -39,7 +40,7 @@ func run(t *testing.T, file string) *running {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, done := make(chan *running, 1), make(chan error, 1)
-	d := Daemon{Settings: s, Notify: func(text string) { t.Log(text) }, Ready: func(endpoints []string, api string) {
+	d := Daemon{Settings: s, Notify: func(level slog.Level, text string) { t.Log(level, text) }, Ready: func(endpoints []string, api string) {
 		ready <- &running{t: t, udp: strings.TrimPrefix(endpoints[0], "udp://"), api: api}
 	}}
 	go func() { done <- d.Run(ctx) }()
@@ -226,7 +227,7 @@ func TestSameStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (&Daemon{Settings: s, Notify: func(string) {}}).Run(t.Context()); err == nil ||
+	if err := (&Daemon{Settings: s, Notify: func(slog.Level, string) {}}).Run(t.Context()); err == nil ||
 		!strings.Contains(err.Error(), "another process has this store open") {
 		t.Error(err)
 	}

@@ -5,6 +5,7 @@ package events
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -68,8 +69,9 @@ func newScene(t testing.TB, file string, clockError time.Duration) *scene {
 }
 
 func (s *scene) begin(file string, clockError time.Duration) {
+	write := func(l slog.Level, text string) { s.notes = append(s.notes, l.String()+": "+text) }
 	s.Finder = New(Options{
-		Node: "keeper", ClockError: clockError, File: file, Note: func(text string) { s.notes = append(s.notes, text) },
+		Node: "keeper", ClockError: clockError, File: file, Note: write,
 		Names: func() []nodenames.Node {
 			link := nodenames.Interface{ID: 22, IDWide: ioam.InterfaceIDWideUnavailable, Name: "west0"}
 			return []nodenames.Node{{ID: 2, IDWide: ioam.NodeIDWideUnavailable, Name: "r2", Interfaces: []nodenames.Interface{link}}}
@@ -119,7 +121,7 @@ func TestLoss(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if text := strings.Join(s.notes, "\n"); strings.Count(text, "\n") != 0 ||
-		!strings.HasPrefix(text, "warning: loss_began: packets are lost after r2 west0 > noded") {
+		!strings.HasPrefix(text, "WARN: loss_began: packets are lost after r2 west0 > noded") {
 		t.Errorf("%q", text)
 	}
 	g := &metrics.Gatherer{}
@@ -263,7 +265,7 @@ func TestLines(t *testing.T) {
 		t.Errorf("%d lines", len(s.notes))
 	}
 	s.tell(&record.Event{Name: record.EventPathsMoved, Subject: "next"}, s.now.Add(time.Minute))
-	if text := s.notes[eventlog.MostLines]; !strings.HasPrefix(text, "warning: 40 more events") {
+	if text := s.notes[eventlog.MostLines]; !strings.HasPrefix(text, "WARN: 40 more events") {
 		t.Error(text)
 	}
 	s = newScene(t, filepath.Join(t.TempDir(), "events.jsonl"), 0)

@@ -112,7 +112,7 @@ func (h *Health) exporters(list []collect.Exporter, ignored uint64, now time.Tim
 	)
 	h.warnOf(ahead, "a clock that is ahead of the collector's: ", "look at the clocks of both; times are kept as they were reported")
 	if ignored > 0 {
-		h.Warnings = append(h.Warnings, fmt.Sprintf("%d messages came from more exporters than are listed here", ignored))
+		h.warn(fmt.Sprintf("%d messages came from more exporters than are listed here", ignored), "")
 	}
 }
 
@@ -136,7 +136,7 @@ func (h *Health) warnOf(names []string, what, cure string) {
 	if len(names) > mostNamed {
 		text += " and others"
 	}
-	h.Warnings = append(h.Warnings, text+"; "+cure)
+	h.warn(text, cure)
 }
 
 // losses are records that were lost, by cause.

@@ -29,7 +29,13 @@ func TestSilentExporters(t *testing.T) {
 			now,
 		)
 		warned := strings.Join(h.Warnings, "\n")
-		if h.Exporters[0].State != test.state || (warned == "") != (test.warned == "") || !strings.Contains(warned, test.warned) {
+		for i, p := range h.Problems {
+			if h.Warnings[i] != p.Text+"; "+p.Cure || !strings.HasPrefix(p.Cure, "look whether the agent runs") {
+				t.Errorf("%q and %q of %q", p.Text, p.Cure, h.Warnings[i])
+			}
+		}
+		if len(h.Problems) != len(h.Warnings) || h.Exporters[0].State != test.state || (warned == "") != (test.warned == "") ||
+			!strings.Contains(warned, test.warned) {
 			t.Errorf("after %v: %s, %q", test.since, h.Exporters[0].State, warned)
 		}
 	}

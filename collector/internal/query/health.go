@@ -15,6 +15,7 @@ import (
 type Health struct {
 	OK       bool              `json:"ok"`
 	Warnings []string          `json:"warnings"`
+	Problems []Problem         `json:"problems"`
 	Store    StoreHealth       `json:"store"`
 	Sink     map[string]uint64 `json:"records"`
 	Counts   map[string]uint64 `json:"collector"`
@@ -25,6 +26,18 @@ type Health struct {
 	Exporters []Exporter      `json:"exporters"`
 	Lost      []LostRecords   `json:"lost"`
 	Buffers   []ReceiveBuffer `json:"receive_buffers"`
+}
+
+// Problem is what is wrong with a collector, and its cure.
+type Problem struct {
+	Text string `json:"text"`
+	Cure string `json:"cure,omitempty"`
+}
+
+// warn adds a warning.
+func (h *Health) warn(text, cure string) {
+	h.Warnings = append(h.Warnings, problem.New(text, cure).Error())
+	h.Problems = append(h.Problems, Problem{text, cure})
 }
 
 // ReceiveBuffer is what the sockets of an endpoint over UDP have.
@@ -60,12 +73,13 @@ func (q *Queries) HealthFor(ctx context.Context) *Health {
 		return h
 	}
 	short := &Health{
-		OK: h.OK, Warnings: []string{}, Sink: map[string]uint64{}, Counts: map[string]uint64{}, Exporters: []Exporter{}, Lost: []LostRecords{},
+		OK: h.OK, Warnings: []string{}, Problems: []Problem{},
+		Sink: map[string]uint64{}, Counts: map[string]uint64{}, Exporters: []Exporter{}, Lost: []LostRecords{},
 		Buffers: []ReceiveBuffer{},
 		Store:   StoreHealth{First: h.Store.First, Age: h.Store.Age, Aside: h.Store.Aside}, Began: h.Began, Now: h.Now,
 	}
 	if !h.OK || len(h.Warnings) > 0 {
-		short.Warnings = append(short.Warnings, "records are missing, or nothing is written; ask the operator of the collector")
+		short.warn("records are missing, or nothing is written", "ask the operator of the collector")
 	}
 	return short
 }
@@ -73,8 +87,8 @@ func (q *Queries) HealthFor(ctx context.Context) *Health {
 // Health answers.
 func (q *Queries) Health() *Health {
 	h := &Health{
-		Warnings: []string{}, Sink: map[string]uint64{}, Counts: map[string]uint64{}, Exporters: []Exporter{}, Lost: []LostRecords{},
-		Buffers: []ReceiveBuffer{},
+		Warnings: []string{}, Problems: []Problem{}, Sink: map[string]uint64{}, Counts: map[string]uint64{}, Exporters: []Exporter{},
+		Lost: []LostRecords{}, Buffers: []ReceiveBuffer{},
 	}
 	now := time.Now()
 	h.Now = instant.Of(now)
@@ -87,7 +101,7 @@ func (q *Queries) Health() *Health {
 		}
 		if e.State == store.SetAside || e.State == store.Unreadable {
 			h.Store.Aside++
-			h.Warnings = append(h.Warnings, "the file "+e.Name+" cannot be read: "+e.Reason+"; what it had is missing in answers")
+			h.warn("the file "+e.Name+" cannot be read: "+e.Reason+"; what it had is missing in answers", "")
 			continue
 		}
 		h.Store.Files++
@@ -97,12 +111,12 @@ func (q *Queries) Health() *Health {
 		h.Store.Packets, h.Store.Records, h.Store.Bytes = h.Store.Packets+e.Packets, h.Store.Records+e.Records, h.Store.Bytes+e.Bytes
 	}
 	if h.Store.Fault != "" {
-		h.Warnings = append(h.Warnings, problem.New("nothing is written: "+h.Store.Fault, h.Store.Cure).Error())
+		h.warn("nothing is written: "+h.Store.Fault, h.Store.Cure)
 	}
 	packing := q.Store.Packing()
 	h.Store.Saved, h.Store.Unpacked = packing.Saved, packing.Fault
 	if packing.Fault != "" {
-		h.Warnings = append(h.Warnings, "files are not packed, and take more of the disk: "+packing.Fault)
+		h.warn("files are not packed, and take more of the disk: "+packing.Fault, "")
 	}
 	if q.Live != nil {
 		live := q.Live()
@@ -119,7 +133,7 @@ func (q *Queries) Health() *Health {
 			h.Buffers = append(h.Buffers, ReceiveBuffer{b.Endpoint.String(), b.Sockets, b.Octets})
 		}
 		if s.Missed() > 0 {
-			h.Warnings = append(h.Warnings, "records were lost before they were written; see records")
+			h.warn("records were lost before they were written", "see records")
 		}
 	}
 	h.OK = h.Store.Fault == "" && h.Store.Aside == 0

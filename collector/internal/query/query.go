@@ -21,6 +21,7 @@ import (
 	"github.com/waymark-net/waymark/internal/exponential"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/nodenames"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/sink"
 )
@@ -129,12 +130,18 @@ type Gap struct {
 
 // Cut says that an answer is not whole.
 type Cut struct {
-	Reason string `json:"reason"`
-	Text   string `json:"text"`
+	Reason  string `json:"reason"`
+	Text    string `json:"text"` // of both below
+	Problem string `json:"problem"`
+	Cure    string `json:"cure"`
+}
+
+func newCut(reason, text, cure string) *Cut {
+	return &Cut{reason, problem.New(text, cure).Error(), text, cure}
 }
 
 func cutAt(limit int) *Cut {
-	return &Cut{"limit", fmt.Sprintf("there are more than %d; ask for less time or fewer addresses, or raise limit", limit)}
+	return newCut("limit", fmt.Sprintf("there are more than %d", limit), "ask for less time or fewer addresses, or raise limit")
 }
 
 // Delays sums up delays, in nanoseconds. Percentiles are those of an exponential histogram: within 2.2% of

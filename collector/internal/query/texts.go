@@ -43,6 +43,7 @@ var AnswerTexts = Texts{
 	reflect.TypeFor[Health](): {
 		"ok":              "Records are written, and no file is missing.",
 		"warnings":        "What is wrong, each in a sentence with what to do.",
+		"problems":        "The same warnings, in the same order: sentence and what to do apart.",
 		"store":           "The store.",
 		"records":         "Records that the store was offered, by what became of them.",
 		"collector":       "Counters of what was received and joined, as the metrics have them.",
@@ -52,6 +53,10 @@ var AnswerTexts = Texts{
 		"exporters":       "Who sends, by address and domain.",
 		"receive_buffers": "The sockets over UDP, by endpoint.",
 		"lost":            "What was lost on its way into the store, by cause. Records that exporters say they sent and that did not come are sequence_gap.",
+	},
+	reflect.TypeFor[Problem](): {
+		"text": "What is wrong.",
+		"cure": "What to do; absent if that is not known.",
 	},
 	reflect.TypeFor[ReceiveBuffer](): {
 		"endpoint": "Where it receives.",
@@ -140,8 +145,10 @@ var AnswerTexts = Texts{
 		"reason": "Why it is missing.",
 	},
 	reflect.TypeFor[Cut](): {
-		"reason": "Which bound cut the answer: limit, the number of items; time, how long a question may take; search, how many packets are compared with a condition, or how many different paths and segments these may have.",
-		"text":   "The same in a sentence, with what to do.",
+		"reason":  "Which bound cut the answer: limit, the number of items; time, how long a question may take; search, how many packets are compared with a condition, or how many different paths and segments these may have.",
+		"text":    "The same in a sentence, with what to do.",
+		"problem": "The sentence alone.",
+		"cure":    "What to do.",
 	},
 	reflect.TypeFor[Delays](): {
 		"count":   "How many delays.",

@@ -90,14 +90,16 @@ func newSearch(of *Subject, a *Answer) *searched {
 // selects compares a record, of which more fields may be known, with the condition; more is false when enough have been.
 func (c *Condition) selects(s *searched, r record.Record, known map[string]any) (is, more bool) {
 	if s.left == 0 {
-		s.answer.Cut = &Cut{"search", fmt.Sprintf("only the latest %d %s that the other parameters select were compared with the condition; "+
-			"ask for less time or fewer addresses", mostSearched, s.of.plural)}
+		s.answer.Cut = newCut("search",
+			fmt.Sprintf("only the latest %d %s that the other parameters select were compared with the condition", mostSearched, s.of.plural),
+			"ask for less time or fewer addresses")
 		return false, false
 	}
 	if s.sums >= mostSums {
-		s.answer.Cut = &Cut{"search", fmt.Sprintf("the latest %d %s that the other parameters select have as many different paths or segments "+
-			"as one question keeps, and earlier ones were not compared with the condition; ask for less time or fewer addresses, "+
-			"or select fewer by where", mostSearched-s.left, s.of.plural)}
+		s.answer.Cut = newCut("search",
+			fmt.Sprintf("the latest %d %s that the other parameters select have as many different paths or segments "+
+				"as one question keeps, and earlier ones were not compared with the condition", mostSearched-s.left, s.of.plural),
+			"ask for less time or fewer addresses, or select fewer by where")
 		return false, false
 	}
 	s.left--

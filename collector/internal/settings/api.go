@@ -4,6 +4,7 @@ package settings
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"regexp"
 	"strings"
@@ -161,7 +162,7 @@ func (a *API) Listens() string {
 }
 
 // Access says who may ask. It reads the secret of api.oidc.
-func (s *Settings) Access(notify func(string)) (access.Config, error) {
+func (s *Settings) Access(notify func(slog.Level, string)) (access.Config, error) {
 	a := &s.API
 	c := access.Config{Address: a.Listens(), TLS: strings.HasPrefix(string(a.Address), "https://"), Web: a.Web, Notify: notify}
 	for _, h := range a.Hosts {

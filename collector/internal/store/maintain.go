@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Checked is what is known of a file after it was read.
@@ -69,7 +71,7 @@ func visit(directory string, memory int64, scratch string, also ...string) (*cat
 	}
 	c, err := readCatalog(directory)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w; name the directory of a store", err)
+		return nil, nil, problem.Wrap(err, "name the directory of a store")
 	}
 	c.Files = c.current(directory)
 	db, err := database(memory, 0, scratch, append(also, directory)...)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -127,7 +128,7 @@ func (s *Store) packFailed(name string, err error) {
 	p.state.Failed++
 	before := p.state.Fault
 	if p.state.Fault = firstLine(err); before == "" { // once, although the number of octets changes
-		s.options.Note("warning: files are not packed, and take more of the disk: " + p.state.Fault)
+		s.options.Note(slog.LevelWarn, "files are not packed, and take more of the disk: "+p.state.Fault)
 	}
 }
 

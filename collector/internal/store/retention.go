@@ -5,6 +5,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,12 +84,12 @@ func (s *Store) remove(e *Entry, why string) bool {
 	}
 	for _, end := range []string{"", ".wal"} {
 		if err := os.Remove(path + end); err != nil && !errors.Is(err, os.ErrNotExist) {
-			s.options.Note(fmt.Sprintf("warning: %s is not removed: %v", path, err))
+			s.options.Note(slog.LevelWarn, fmt.Sprintf("%s is not removed: %v", path, err))
 			return false
 		}
 	}
 	s.catalog.Files = slices.DeleteFunc(s.catalog.Files, func(f *Entry) bool { return f == e })
 	s.detach(e.Name)
-	s.options.Note(fmt.Sprintf("%s was removed: %s", path, why))
+	s.options.Note(slog.LevelInfo, fmt.Sprintf("%s was removed: %s", path, why))
 	return true
 }

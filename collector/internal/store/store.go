@@ -14,6 +14,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,7 +38,7 @@ type Options struct {
 	Reserve   uint64        // bytes of the disk that stay free: 512 MB
 	Quiet     uint64        // a file with at most so many packets and records goes on after its hour: 200,000
 	Unpacked  bool          // files stay as they were written, until Pack is called
-	Note      func(text string)
+	Note      func(level slog.Level, text string)
 	Missed    func() uint64 // records that were lost before they were written, since the start: none
 
 	Now  func() time.Time
@@ -60,7 +61,7 @@ func (o Options) withDefaults() Options {
 		o.Quiet = 200_000
 	}
 	if o.Note == nil {
-		o.Note = func(string) {}
+		o.Note = func(slog.Level, string) {}
 	}
 	if o.Missed == nil {
 		o.Missed = func() uint64 { return 0 }
@@ -121,7 +122,7 @@ func New(ctx context.Context, options Options) (*Store, error) {
 	}
 	s.options.Directory = o.Directory
 	if err := os.MkdirAll(o.Directory, 0o750); err != nil {
-		return nil, fmt.Errorf("%w; name a directory that this user may write, or make it", err)
+		return nil, problem.Wrap(err, "name a directory that this user may write, or make it")
 	}
 	if s.lock, err = lockDirectory(o.Directory); err != nil {
 		return nil, err
@@ -144,7 +145,7 @@ func New(ctx context.Context, options Options) (*Store, error) {
 func lockDirectory(directory string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(directory, "lock"), os.O_CREATE|os.O_RDWR, 0o640)
 	if err != nil {
-		return nil, fmt.Errorf("%w; name a directory that this user may write", err)
+		return nil, problem.Wrap(err, "name a directory that this user may write")
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		f.Close()
@@ -278,7 +279,7 @@ func (s *Store) unreadable(e *Entry, err error) {
 		}
 	}
 	if !damaged(err) {
-		s.options.Note(fmt.Sprintf("error: %s cannot be read: %s", s.path(e.Name), e.Reason))
+		s.options.Note(slog.LevelError, fmt.Sprintf("%s cannot be read: %s", s.path(e.Name), e.Reason))
 		return
 	}
 	aside := filepath.Join(s.options.Directory, asideName)
@@ -289,11 +290,12 @@ func (s *Store) unreadable(e *Entry, err error) {
 		}
 	}
 	if fault != nil {
-		s.options.Note(fmt.Sprintf("error: %s is damaged (%s), and cannot be moved away: %v", s.path(e.Name), e.Reason, fault))
+		s.options.Note(slog.LevelError, fmt.Sprintf("%s is damaged (%s), and cannot be moved away: %v", s.path(e.Name), e.Reason, fault))
 		return
 	}
 	e.State = SetAside
-	s.options.Note(fmt.Sprintf("error: %s is damaged and was moved to %s: %s; what it had is missing", e.Name+suffix, aside, e.Reason))
+	s.options.Note(slog.LevelError,
+		fmt.Sprintf("%s is damaged and was moved to %s: %s; what it had is missing", e.Name+suffix, aside, e.Reason))
 }
 
 // damaged reports whether an error says that a file's contents are wrong, which no later attempt cures.
@@ -354,7 +356,7 @@ func (s *Store) retire(f *open) {
 		s.closing = slices.DeleteFunc(s.closing, func(g *open) bool { return g == f })
 		s.closed(f.entry, err)
 		if err := s.catalog.write(s.options.Directory); err != nil {
-			s.options.Note("error: the catalog is not written: " + err.Error())
+			s.options.Note(slog.LevelError, "the catalog is not written: "+err.Error())
 		}
 	})
 }
@@ -362,7 +364,7 @@ func (s *Store) retire(f *open) {
 // closed notes that a file was closed.
 func (s *Store) closed(e *Entry, err error) {
 	if err != nil {
-		s.options.Note(fmt.Sprintf("warning: close %s: %s; it is tried again", s.path(e.Name), firstLine(err)))
+		s.options.Note(slog.LevelWarn, fmt.Sprintf("close %s: %s; it is tried again", s.path(e.Name), firstLine(err)))
 		return
 	}
 	e.State, e.Closed, e.Reason = Closed, s.now().UTC(), ""

@@ -3,6 +3,7 @@
 package store
 
 import (
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -44,7 +45,7 @@ type notes struct {
 	text strings.Builder
 }
 
-func (n *notes) add(text string) {
+func (n *notes) add(_ slog.Level, text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.text.WriteString(text + "\n")

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Pins is where pins are kept.
@@ -197,11 +198,9 @@ func mountBPF(path string) error {
 	}
 	err := unix.Mount("bpf", path, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700")
 	if errors.Is(err, unix.EPERM) {
-		return fmt.Errorf(
-			"mount a BPF file system at %s: %w; mount it at boot (mount -t bpf bpf %s), or give the agent CAP_SYS_ADMIN",
-			path,
-			err,
-			path,
+		return problem.Wrap(
+			fmt.Errorf("mount a BPF file system at %s: %w", path, err),
+			fmt.Sprintf("mount it at boot (mount -t bpf bpf %s), or give the agent CAP_SYS_ADMIN", path),
 		)
 	}
 	if err != nil {

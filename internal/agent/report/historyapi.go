@@ -16,6 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/insight"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/recordfilter"
 )
 
@@ -94,7 +95,10 @@ func (h *History) timesOf(r *http.Request, now time.Time) (q historyTimes, err e
 		}
 		if err != nil {
 			return q, service.BadRequest(
-				fmt.Errorf("%s=%q: %w; want a time such as 10m (last), or as 2026-11-21T05:21:00Z (since, until)", key, values[0], err),
+				problem.Wrap(
+					fmt.Errorf("%s=%q: %w", key, values[0], err),
+					"want a time such as 10m (last), or as 2026-11-21T05:21:00Z (since, until)",
+				),
 			)
 		}
 	}

@@ -3,6 +3,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/waymark-net/waymark/internal/agent/service"
@@ -22,13 +23,13 @@ type losing struct {
 // logLosses logs when a sink begins to lose records, and how many it has lost when it has lost none
 // since the last look and the last attempt succeeded: without records, a full disk shows no loss.
 func (x *Sinks) logLosses(stats []sinkStats) {
-	now, faults := make(map[string]losing), make(map[string]string)
+	now, faults, cures := make(map[string]losing), make(map[string]string), make(map[string]string)
 	for _, s := range stats { // two sinks to one file are one here
 		k := x.losing[s.name]
 		k.missed = now[s.name].missed + s.Missed()
 		now[s.name] = k
 		if s.Error != "" {
-			faults[s.name] = ": " + s.Error
+			faults[s.name], cures[s.name] = ": "+s.Error, s.Cure
 		}
 	}
 	for name, k := range now {
@@ -43,7 +44,7 @@ func (x *Sinks) logLosses(stats []sinkStats) {
 		case k.missed > last && !k.logged:
 			k.before, k.logged = last, true
 			text := fmt.Sprintf("%s loses records, %d so far%s", name, k.missed-last, faults[name])
-			service.LogWarning(x.d.Log, health.New(health.ExporterFailing, "", text, losingCure))
+			service.LogWarning(x.d.Log, health.New(health.ExporterFailing, "", text, cmp.Or(cures[name], losingCure)))
 		case k.missed <= last && k.logged && faults[name] == "":
 			x.logRegained(name, k)
 			k.logged = false

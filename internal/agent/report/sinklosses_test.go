@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/sink"
 )
 
@@ -47,3 +49,34 @@ func TestLossesOfSinksAreLogged(t *testing.T) {
 		t.Errorf("the sink has ended: %q", got)
 	}
 }
+
+// A sink that says what to do is not told to check the disk.
+func TestCureOfLosingSink(t *testing.T) {
+	const cure = "run: chmod 600 /etc/waymark/headers"
+	var log bytes.Buffer
+	x := &Sinks{d: Dependencies{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+	x.logLosses([]sinkStats{{"https://x", sink.Stats{Error: "others can access the key", Cure: cure}}})
+	x.logLosses([]sinkStats{{"https://x", sink.Stats{Lost: 1, Error: "others can access the key", Cure: cure}}})
+	if got := log.String(); !strings.Contains(got, "cure=\""+cure+"\"") {
+		t.Error(got)
+	}
+	failing := &cured{error: "others can access the key", cure: cure}
+	x.running = []*running{{Sink: failing}, {Sink: failing}}
+	x.missed.Add(time.Now(), 0)
+	failing.lost = 3
+	ws := x.Warnings(nil)
+	if len(ws) != 1 || ws[0].Code != health.ExporterFailing || ws[0].Cure != cure {
+		t.Errorf("%+v", ws)
+	}
+}
+
+// cured is a sink that loses records, and says what to do.
+type cured struct {
+	sink.Sink
+	error, cure string
+	lost        uint64
+}
+
+func (c *cured) Name() string { return "x" }
+
+func (c *cured) Stats() sink.Stats { return sink.Stats{Lost: c.lost, Error: c.error, Cure: c.cure} }

@@ -3,10 +3,12 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -287,15 +289,16 @@ func (x *Sinks) Warnings(*service.State) (ws []health.Warning) {
 	}
 	if n := x.missed.Growth(x.totalMissed()); n > 0 {
 		text := fmt.Sprintf("exporters lost %d records in the last minute", n)
+		var cures []string
 		for _, s := range stats {
 			if s.Error != "" {
 				text += fmt.Sprintf("; %s: %s", s.name, s.Error)
 			}
+			if s.Cure != "" && !slices.Contains(cures, s.Cure) {
+				cures = append(cures, s.Cure)
+			}
 		}
-		ws = append(
-			ws,
-			health.New(health.ExporterFailing, "", text, losingCure),
-		)
+		ws = append(ws, health.New(health.ExporterFailing, "", text, cmp.Or(strings.Join(cures, "; "), losingCure)))
 	}
 	return ws
 }
@@ -310,6 +313,7 @@ func (x *Sinks) Report(_ *service.State, status *api.Status) {
 			Failed:  s.Lost + s.Unencodable,
 			Queued:  s.Waiting(),
 			Error:   s.Error,
+			Cure:    s.Cure,
 		}
 		if s.Network {
 			shown.Connected, shown.Messages, shown.Octets, shown.Unsure = &s.Connected, s.Messages, s.Octets, s.Unsure

@@ -22,6 +22,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/lab/linkloss"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Options say how the network is raised.
@@ -70,7 +71,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	console, err := net.Listen("tcp", netip.AddrPortFrom(netip.IPv6Loopback(), o.Port).String())
 	if err != nil {
-		return fmt.Errorf("listen for browsers: %w; give another --port, or 0 for any", err)
+		return problem.Wrap(fmt.Errorf("listen for browsers: %w", err), "give another --port, or 0 for any")
 	}
 	defer console.Close()
 	store, err := os.MkdirTemp("", "waymark-console-")

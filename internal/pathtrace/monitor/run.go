@@ -4,12 +4,12 @@ package monitor
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/icmpv6"
 	"github.com/waymark-net/waymark/internal/pathtrace/copies"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/stamp/udp"
 )
 
@@ -77,7 +77,7 @@ func (s *sockets) send(flow int, list []udp.Datagram) {
 func (m *Monitor) Run(ctx context.Context, notify func()) error {
 	errors, err := icmpv6.Listen(longestError, mostErrors, icmpv6.Unreachable, icmpv6.TooBig, icmpv6.TimeExceeded, icmpv6.ParameterProblem)
 	if err != nil {
-		return fmt.Errorf("%w; it needs root or CAP_NET_RAW", err)
+		return problem.Wrap(err, "it needs root or CAP_NET_RAW")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})

@@ -21,6 +21,7 @@ import (
 	"github.com/waymark-net/waymark/internal/pathtrace/copies"
 	"github.com/waymark-net/waymark/internal/pathtrace/message"
 	"github.com/waymark-net/waymark/internal/pathtrace/paths"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/stamp/udp"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -157,7 +158,7 @@ func (p *Prober) Open() (err error) {
 	}()
 	types := []icmpv6.Type{icmpv6.Unreachable, icmpv6.TooBig, icmpv6.TimeExceeded, icmpv6.ParameterProblem, echoReply}
 	if p.replies, err = icmpv6.Listen(longestError, mostErrors, types...); err != nil {
-		return fmt.Errorf("%w; it needs root or CAP_NET_RAW", err)
+		return problem.Wrap(err, "it needs root or CAP_NET_RAW")
 	}
 	if p.config.Echo {
 		if err := p.findSource(); err != nil {
@@ -235,11 +236,9 @@ func (p *Prober) Run(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.sent == 0 && p.failed != nil {
-		return fmt.Errorf(
-			"no probe could be sent to %v: %w; check the address and 'ip -6 route get %v'",
-			p.config.Destination,
-			p.failed,
-			p.config.Destination,
+		return problem.Wrap(
+			fmt.Errorf("no probe could be sent to %v: %w", p.config.Destination, p.failed),
+			fmt.Sprintf("check the address and 'ip -6 route get %v'", p.config.Destination),
 		)
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/internal/pathtrace/message"
 	"github.com/waymark-net/waymark/internal/pathtrace/paths"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/stamp/udp"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -190,7 +191,10 @@ func (p *Prober) findSource() error {
 	}
 	conn, err := net.DialUDP("udp6", nil, to) // it sends nothing
 	if err != nil {
-		return fmt.Errorf("find a source for %v: %w; check the address and 'ip -6 route get %v'", p.config.Destination, err, p.config.Destination)
+		return problem.Wrap(
+			fmt.Errorf("find a source for %v: %w", p.config.Destination, err),
+			fmt.Sprintf("check the address and 'ip -6 route get %v'", p.config.Destination),
+		)
 	}
 	defer conn.Close()
 	p.config.Source = conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().WithZone("")

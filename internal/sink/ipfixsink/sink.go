@@ -83,7 +83,7 @@ func New(config Config, x *Encoder, env sink.Environment) (*Sink, error) {
 		dial:  config.dial, now: time.Now, log: env.Log.With("collector", config.Name()),
 	}
 	if _, _, err := net.SplitHostPort(config.Address); err != nil {
-		return nil, fmt.Errorf("export ipfix: %w; write HOST:PORT", err)
+		return nil, problem.Wrap(fmt.Errorf("export ipfix: %w", err), "write HOST:PORT")
 	}
 	if config.Transport == TLS {
 		if _, err := config.Files.load(config.Address); err != nil {

@@ -4,12 +4,13 @@ package jsonl
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // File is a file to append lines to that follows its path: a file that was renamed or
@@ -26,7 +27,7 @@ type File struct {
 }
 
 // ErrUnread is the error of a write to a named pipe that no process reads.
-var ErrUnread = errors.New("no process reads this named pipe; start one that does, or name a file")
+var ErrUnread error = problem.New("no process reads this named pipe", "start one that does, or name a file")
 
 // OpenFile opens a file to append to, or creates it; a relative path starts from the
 // working directory.
@@ -54,7 +55,7 @@ func (f *File) reopen() error {
 		return unread(f.path)
 	}
 	if err != nil {
-		return fmt.Errorf("%w; name a file in a directory that exists and may be written", err)
+		return problem.Wrap(err, "name a file in a directory that exists and may be written")
 	}
 	if f.open != nil {
 		f.open.Close()

@@ -15,9 +15,10 @@ import (
 // from the working directory, and "-" is stdout. Nothing is written before Run. It does not wait for
 // a reader of a named pipe.
 //
-// room is of records that wait for a slow disk, about 1 kB each.
+// room is of records that wait, about 1 kB each: for a slow disk, or, when a write fails, until it can be
+// tried again, in their order.
 func Open(path string, stdout io.Writer, room *sink.Room) (*sink.Queued, error) {
-	settings := sink.Settings{Name: "jsonl:" + path, Room: room}
+	settings := sink.Settings{Name: "jsonl:" + path, Room: room, Retry: true}
 	if path == "-" {
 		return sink.NewQueued(NewWriter(stdout, record.AppendLine, buffer), settings), nil
 	}

@@ -83,7 +83,8 @@ func TestJSONLKeepsWhatItHas(t *testing.T) {
 	j.Offer(traceOf(0, "::1", "::2"))
 	waitFor(t, "reporting the error", func() bool {
 		s := j.Stats()
-		return s.Written == 1 && s.Lost == 0 && strings.HasPrefix(s.Error, "export jsonl: open "+path+": no such file or directory; name a file")
+		return s.Written == 1 && s.Lost == 0 && s.Error == "export jsonl: open "+path+": no such file or directory" &&
+			s.Cure == "name a file in a directory that exists and may be written"
 	})
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -149,16 +150,52 @@ func TestJSONLCountsFailuresAndRecovers(t *testing.T) {
 	j.Offer(traceOf(1, "::1", "::2"))
 	j.Offer(traceOf(2, "::1", "::2"))
 	stop := start(j)
-	waitFor(t, "failing", func() bool { return j.Stats().Lost == 2 })
-	if s := j.Stats(); s != (sink.Stats{Offered: 2, Lost: 2, Error: "no space left on device"}) {
-		t.Errorf("stats %+v, want 2 failed and the reason", s)
+	waitFor(t, "failing", func() bool { return j.Stats().Error != "" })
+	if s := j.Stats(); s != (sink.Stats{Offered: 2, Error: "no space left on device"}) {
+		t.Errorf("stats %+v, want 2 that wait and the reason", s)
+	}
+	for range queueRoom + 7 {
+		j.Offer(traceOf(3, "::1", "::2"))
+	}
+	all := uint64(2 + queueRoom)
+	if s := j.Stats(); s.Dropped != 7 || s.Lost != 0 || s.Waiting() != all {
+		t.Errorf("stats %+v, want 7 that had no room", s)
 	}
 	w.repair()
-	j.Offer(traceOf(3, "::1", "::2"))
-	waitFor(t, "recovering", func() bool { return j.Stats().Written == 1 })
+	waitFor(t, "recovering", func() bool { return j.Stats().Written == all })
 	stop()
-	if s := j.Stats(); s != (sink.Stats{Offered: 3, Written: 1, Lost: 2}) || strings.Count(w.out.String(), "\n") != 1 {
-		t.Errorf("after the repair: stats %+v, output %q", s, w.out.String())
+	if s := j.Stats(); s != (sink.Stats{Offered: all + 7, Written: all, Dropped: 7}) || strings.Count(w.out.String(), "\n") != int(all) {
+		t.Errorf("after the repair: stats %+v, %d lines", s, strings.Count(w.out.String(), "\n"))
+	}
+}
+
+// A full disk that gets room has all records, in their order, when the path leads to it.
+func TestJSONLAfterFullDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "traces.jsonl")
+	if err := os.Symlink("/dev/full", path); err != nil {
+		t.Fatal(err)
+	}
+	j, err := Open(path, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := start(j)
+	j.Offer(traceOf(1, "::1", "::2"), traceOf(2, "::1", "::2"))
+	waitFor(t, "failing", func() bool { return strings.HasSuffix(j.Stats().Error, "no space left on device") })
+	if s := j.Stats(); s.Waiting() != 2 {
+		t.Errorf("stats %+v, want 2 that wait", s)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	j.Offer(traceOf(3, "::1", "::2"))
+	waitFor(t, "recovering", func() bool { return j.Stats().Written == 3 })
+	stop()
+	if got := namespaces(t, path); !slices.Equal(got, []ioam.NamespaceID{1, 2, 3}) {
+		t.Errorf("%v", got)
+	}
+	if s := j.Stats(); s != (sink.Stats{Offered: 3, Written: 3}) {
+		t.Errorf("stats %+v", s)
 	}
 }
 
@@ -185,8 +222,8 @@ func (w *fullDisk) clean() {
 	w.free = 1 << 30
 }
 
-// A disk that fills up within a line costs that line and those after it: complete lines
-// count as written, and later records begin a new line.
+// A disk that fills up within a line tears that line: complete lines count as written, and the record of
+// the torn one is written again, on a new line, with those after it.
 func TestJSONLTornLine(t *testing.T) {
 	line := record.AppendJSON(nil, traceOf(1, "::1", "::2"))
 	w := &fullDisk{free: 2*(len(line)+1) + len(line)/2}
@@ -198,9 +235,9 @@ func TestJSONLTornLine(t *testing.T) {
 		j.Offer(traceOf(1, "::1", "::2"))
 	}
 	stop := start(j)
-	waitFor(t, "failing", func() bool { return j.Stats().Lost > 0 })
-	if s := j.Stats(); s.Written != 2 || s.Lost != 2 {
-		t.Errorf("stats %+v, want 2 written and 2 lost", s)
+	waitFor(t, "failing", func() bool { return j.Stats().Error != "" })
+	if s := j.Stats(); s.Written != 2 || s.Waiting() != 2 {
+		t.Errorf("stats %+v, want 2 written and 2 that wait", s)
 	}
 	w.clean()
 	j.Offer(traceOf(2, "::1", "::2"))
@@ -212,7 +249,7 @@ func TestJSONLTornLine(t *testing.T) {
 			whole++
 		}
 	}
-	if s := j.Stats(); whole != int(s.Written) || s.Written != 3 || s.Lost != 2 {
+	if s := j.Stats(); whole != int(s.Written) || s.Written != 5 || s.Lost != 0 {
 		t.Errorf("%d whole lines of %+v in %q", whole, s, w.out.String())
 	}
 }

@@ -25,8 +25,9 @@ type Settings struct {
 var KeyTexts = yamlfile.KeyTexts{
 	"path": "Of jsonl: the file to append to; - is standard output. A relative path starts from the directory in which " +
 		"the agent was started. When the file is renamed or removed, the next record creates it again, so rotation " +
-		"needs no signal. It may be a named pipe: what no process reads is lost and counted. A disk that fills up may leave " +
-		"part of a line, which is ended before the next record: readers skip a line that is not JSON.",
+		"needs no signal. It may be a named pipe. A write that fails, because the disk is full or no process reads " +
+		"the pipe, is tried again within 5s, while a bounded number of records waits; what has no room is lost and counted. A disk " +
+		"that fills up may leave part of a line, which is ended before the next record: readers skip a line that is not JSON.",
 	"path, absent": "\"-\"",
 }
 

@@ -3,12 +3,15 @@
 package otlpsink
 
 import (
+	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/sink"
 )
@@ -42,8 +45,9 @@ func TestHeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	send(func(st sink.Stats) bool { return st.Lost == 1 })
-	if st := s.Stats(); !strings.Contains(st.Error, "others can access the key") || strings.Contains(st.Error, "second") {
-		t.Error(st.Error)
+	if st := s.Stats(); !strings.Contains(st.Error, "others can access the key") || strings.Contains(st.Error, "second") ||
+		st.Cure != "run: chmod 600 "+file+", and change the key if they may have read it" {
+		t.Errorf("%q, cure %q", st.Error, st.Cure)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,6 +59,23 @@ func TestHeaders(t *testing.T) {
 			(h.Get("X-Scope-OrgID") == "seven") != (i == 0) {
 			t.Errorf("request %d: %v", i, h)
 		}
+	}
+}
+
+// An error that has no cure of its own gets the usual one.
+func TestUsualCure(t *testing.T) {
+	s := New(Config{Endpoint: &url.URL{Scheme: "http", Host: "[::1]:1"}}, sink.Environment{})
+	s.fault.Set(errors.New("connection refused"))
+	if st := s.Stats(); st.Error != "connection refused" || !strings.HasPrefix(st.Cure, "check the endpoint, and whether") {
+		t.Errorf("%+v", st)
+	}
+	s.fault.Set(problem.New("the key is no regular file", "write one"))
+	if st := s.Stats(); st.Error != "the key is no regular file" || st.Cure != "write one" {
+		t.Errorf("%+v", st)
+	}
+	s.fault.Set(nil)
+	if st := s.Stats(); st.Error != "" || st.Cure != "" {
+		t.Errorf("%+v", st)
 	}
 }
 

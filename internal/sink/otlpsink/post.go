@@ -115,6 +115,8 @@ type later struct {
 	after time.Duration // that it asks for
 }
 
+func (l later) Unwrap() error { return l.error }
+
 // postWithRetries sends a request, again after a while if the endpoint could not take it for now.
 func (p *poster) postWithRetries(signal string, request message) (rejected int, err error) {
 	wait := pause

@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/sink"
 )
@@ -40,7 +39,7 @@ type Sink struct {
 
 	messages, octets atomic.Uint64
 	connected        atomic.Bool
-	fault            atomic.Pointer[string] // of the last request of metrics
+	fault            sink.Fault // of the last request of metrics
 }
 
 // New makes a sink; nothing is sent before Run.
@@ -122,12 +121,10 @@ func (s *Sink) sendMetrics(ctx context.Context) {
 		}
 		request := metricsRequest(s.node(), s.env.Version, s.env.Metrics().Families(), s.examples.drain(), time.Now())
 		_, err := s.to.post(ctx, "metrics", request)
-		if err != nil && ctx.Err() == nil {
-			text := problem.OneLine(err.Error())
-			s.fault.Store(&text)
-		} else {
-			s.fault.Store(nil)
+		if ctx.Err() != nil {
+			err = nil // the request was to end
 		}
+		s.fault.Set(err)
 	}
 }
 
@@ -143,10 +140,10 @@ func (s *Sink) node() string {
 func (s *Sink) Stats() sink.Stats {
 	out := s.Queued.Stats()
 	out.Network, out.Messages, out.Octets, out.Connected = true, s.messages.Load(), s.octets.Load(), s.connected.Load()
-	if text := s.fault.Load(); text != nil && out.Error == "" {
-		out.Error = *text
+	if out.Error == "" {
+		out.Error, out.Cure = s.fault.Parts()
 	}
-	if out.Error != "" {
+	if out.Error != "" && out.Cure == "" {
 		out.Cure = "check the endpoint, and whether it receives OTLP over HTTP in protobuf"
 	}
 	return out

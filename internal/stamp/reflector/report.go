@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Report are the counters as JSON.
@@ -95,7 +96,10 @@ func (r *Reflector) ServeMetrics(address string, notify func(string)) (*metrics.
 		notify(fmt.Sprintf("metrics are no longer served: %v", err))
 	})
 	if err != nil {
-		return nil, fmt.Errorf("serve metrics at %s: %w; set --metrics to an address and a free port of this machine", address, err)
+		return nil, problem.Wrap(
+			fmt.Errorf("serve metrics at %s: %w", address, err),
+			"set --metrics to an address and a free port of this machine",
+		)
 	}
 	return server, nil
 }

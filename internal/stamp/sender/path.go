@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/stamp/inband"
 )
 
@@ -38,10 +39,9 @@ func (s *Sender) openPath() error {
 func sourceTo(segment netip.Addr) (netip.Addr, error) {
 	conn, err := net.DialUDP("udp6", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(segment, 1))) // it sends nothing
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf(
-			"find a source for packets to the first segment: %w; check 'ip -6 route get %v', or give --source",
-			err,
-			segment,
+		return netip.Addr{}, problem.Wrap(
+			fmt.Errorf("find a source for packets to the first segment: %w", err),
+			fmt.Sprintf("check 'ip -6 route get %v', or give --source", segment),
 		)
 	}
 	defer conn.Close()
