@@ -26,6 +26,7 @@ type joining struct {
 	shards         *shards
 	traces         traces
 	blocks         *blocks
+	clocks         clockRecords
 	names          names
 	exporters      exporters
 	verdicts       verdicts
@@ -47,6 +48,7 @@ func newJoining(config *Config, decoder *ipfix.Decoder, out *output) (*joining, 
 		lag: newLag(config.Join, time.Now()),
 	}
 	j.shards = newShards(config.Shards, config.Join)
+	j.clocks = newClockRecords(config.ClockInterval, j.emit)
 	var err error
 	j.blocks, err = newBlocks(config.Join.Wait, config.Thresholds, config.AssumeSelection, j.emit)
 	return j, err
@@ -76,7 +78,10 @@ func (c *joining) run(arrivals <-chan arrival, counters func() Stats) {
 			c.flush(time.Now())
 		case <-expire.C:
 			c.sessions.Expire(time.Now())
-			c.change(func() { c.blocks.expire(time.Now()) })
+			c.change(func() {
+				c.blocks.expire(time.Now())
+				c.clocks.expire(time.Now())
+			})
 		case <-report:
 			stats := counters()
 			c.change(func() { c.emit(stats.Record()) })
@@ -131,6 +136,7 @@ func (c *joining) finishAll() {
 		c.shards.addTask(endAll, time.Now(), len(c.results))
 		c.judgePending()
 		c.blocks.assembler.Flush()
+		c.clocks.finish()
 		c.expireTraces(time.Now(), 0)
 		c.stats.Problems[ipfix.CauseSequenceGap] += c.sessions.Settle(time.Now().Add(time.Hour))
 	})
