@@ -14,6 +14,7 @@ import (
 // clock.
 type clockRecords struct {
 	interval time.Duration // 0: sinks get none
+	most     int           // nodes
 	nodes    map[join.Exporter]*clockRecord
 	emit     func(record.Record)
 }
@@ -24,8 +25,8 @@ type clockRecord struct {
 	greatest *record.Block // nil: none came since
 }
 
-func newClockRecords(interval time.Duration, emit func(record.Record)) clockRecords {
-	return clockRecords{interval: interval, nodes: map[join.Exporter]*clockRecord{}, emit: emit}
+func newClockRecords(interval time.Duration, most int, emit func(record.Record)) clockRecords {
+	return clockRecords{interval: interval, most: most, nodes: map[join.Exporter]*clockRecord{}, emit: emit}
 }
 
 // add gives out the first record of a node at once, so that its clock is known from then on.
@@ -35,7 +36,7 @@ func (c *clockRecords) add(from join.Exporter, b *record.Block, now time.Time) {
 	}
 	n := c.nodes[from]
 	if n == nil {
-		if len(c.nodes) >= nodeNameLimit {
+		if len(c.nodes) >= c.most {
 			return
 		}
 		n = &clockRecord{}

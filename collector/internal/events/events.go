@@ -8,6 +8,7 @@ package events
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -183,7 +184,8 @@ func (f *Finder) hear(nodes []record.PathNode) {
 func (f *Finder) look(now time.Time) {
 	f.engine.Advance(now)
 	if found := f.engine.Judge(now); len(found) > 0 {
-		names := nodenames.New(f.options.Names()...)
+		list := f.options.Names() // they are bounded there
+		names := nodenames.NewLimited(nodenames.Limits{Nodes: len(list) + nodenames.MaxNodes, Interfaces: math.MaxInt}, list...)
 		names.AddUnknown(f.heard)
 		for i := range found {
 			found[i].Name(names)
