@@ -191,10 +191,14 @@ func (s *Store) Tend(ctx context.Context) {
 	}
 }
 
-// ended reports whether the time of the file is over: its hour, or its day if it has little. A clock that
-// is set back ends no file.
+// ended reports whether the time of the file is over: its hour, or its day if it has little. A clock that is set back
+// ends no file, but after so much time a file ends, whatever the clock says: one that was begun while the clock was far
+// ahead would go on until then.
 func (s *Store) ended(now time.Time) bool {
-	e := s.file.entry
+	e, open := s.file.entry, s.options.Elapsed()-s.began
+	if open >= 24*time.Hour || open >= time.Hour && e.Packets+e.Records > s.options.Quiet {
+		return true
+	}
 	if !now.UTC().Truncate(time.Hour).After(e.Opened.Truncate(time.Hour)) {
 		return false
 	}
