@@ -116,6 +116,9 @@ func (q *Queries) Health() *Health {
 		h.Began = instant.Of(live.Began)
 		h.exporters(live.Exporters, live.Ignored, now)
 		h.losses(&live)
+		if n := q.Store.Refused(); n > 0 {
+			h.Lost = append(h.Lost, LostRecords{"store", "refused", "records that the database refused for what they have", n})
+		}
 		if n := h.Counts["names_refused"]; n > 0 {
 			h.Warnings = append(h.Warnings, fmt.Sprintf("%d times, the name of a node or an interface found no room: "+
 				"exporters have sent more names than are kept, and those beyond have none; look who sends them, or let another "+

@@ -68,7 +68,7 @@ func (w *transaction) append(table string, values ...driver.Value) error {
 	if !slices.Contains(w.touched, table) {
 		w.touched = append(w.touched, table)
 	}
-	return a.AppendRow(values...)
+	return asRefused(a.AppendRow(values...))
 }
 
 // spans widens the time that the file has something of.
@@ -144,7 +144,7 @@ func (w *transaction) all(batch []record.Record) error {
 	}
 	for _, name := range w.touched {
 		if err := w.file.appenders[name].Flush(); err != nil {
-			return err
+			return asRefused(err)
 		}
 	}
 	return nil

@@ -103,6 +103,8 @@ type Store struct {
 	misses  misses
 	age     ageClock
 
+	refusals refusals
+
 	published atomic.Pointer[published]
 
 	instance sync.RWMutex // held to replace db; before writing

@@ -49,11 +49,9 @@ func (w *Writer) Write(batch []record.Record) (tried, written int, err error) {
 		}
 	}
 	tried = min(len(batch), mostOfTransaction)
-	err = w.store.Write(context.Background(), batch[:tried])
-	if w.last = time.Now(); err != nil {
-		return tried, 0, err
-	}
-	return tried, tried, nil
+	written, err = w.store.writeRecords(context.Background(), batch[:tried])
+	w.last = time.Now()
+	return tried, written, err
 }
 
 // End lets writes wait no longer.
@@ -67,30 +65,36 @@ func Sink(to sink.Writer, room *sink.Room) *sink.Queued {
 	return sink.NewQueued(to, sink.Settings{Name: "store", Room: room, Retry: true})
 }
 
-// Write writes records in one transaction: all of them, or none.
+// Write writes records in one transaction: all of them, or none. Those that the database refuses are left out.
 func (s *Store) Write(ctx context.Context, batch []record.Record) error {
-	err := s.write(ctx, batch)
-	if err != nil && invalidated(err) {
-		err = errors.Join(err, s.reopen(ctx))
-	}
+	_, err := s.writeRecords(ctx, batch)
 	return err
 }
 
-func (s *Store) write(ctx context.Context, batch []record.Record) error {
+// writeRecords is Write, and returns how many records need not be written again, from the first on.
+func (s *Store) writeRecords(ctx context.Context, batch []record.Record) (done int, err error) {
+	done, err = s.write(ctx, batch)
+	if err != nil && invalidated(err) {
+		err = errors.Join(err, s.reopen(ctx))
+	}
+	return done, err
+}
+
+func (s *Store) write(ctx context.Context, batch []record.Record) (done int, err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	defer s.publish()
 	if err := s.writable(ctx); err != nil {
 		s.refuse(err)
-		return err
+		return 0, err
 	}
-	if err := s.file.write(ctx, batch); err != nil {
+	if done, err = s.file.writeParts(ctx, batch, s.leaveOut); err != nil {
 		err = fmt.Errorf("write into %s: %w", s.path(s.file.entry.Name), err)
 		s.refuse(err)
-		return err
+		return done, err
 	}
 	s.written()
-	return nil
+	return done, nil
 }
 
 // writable makes sure that there is room on the disk and a file to write into.
