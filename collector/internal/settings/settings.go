@@ -76,7 +76,7 @@ var fileTexts = yamlfile.KeyTexts{
 	"events.clock-error": "By how much the clocks of any two nodes differ at most. A segment, from one node to the next, " +
 		"is judged only with it: slow is what takes longer than usual by more than this.",
 	"events.clock-error, absent": "unknown, so that no segment counts as slow",
-	"metrics":                    "What Prometheus gets of joined paths.",
+	"metrics":                    "What Prometheus gets of joined paths, and of traces that packets carried.",
 	"export":                     "Where records go besides the store.",
 	"export, absent":             "nowhere",
 	"tls.certificate":            "File of the collector's certificate, in PEM.",

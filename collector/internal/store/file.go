@@ -281,9 +281,7 @@ func (f *open) learn(ctx context.Context) error {
 		"SELECT coalesce(exporter, ''), ifindex, name FROM "+f.alias+"."+tableInterfaces,
 		func(scan func(...any) error) error {
 			var n interfaceName
-			var exporter string
-			err := scan(&exporter, &n.index, &n.name)
-			n.exporter, _ = netip.ParseAddr(exporter)
+			err := scan(&n.of, &n.index, &n.name)
 			f.known.interfaces[n] = struct{}{}
 			return err
 		},
