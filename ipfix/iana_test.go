@@ -128,6 +128,7 @@ func TestWaymarkElements(t *testing.T) {
 	all := Waymark(EnterpriseExample)
 	gap := slices.IndexFunc(all, func(e Element) bool { return e.ID >= 82 }) // numbers before it are reserved
 	enterpriseElements{{"pmLostMinPacketDeltaCount", 8}}.check(t, 82, all[gap:gap+1])
+	enterpriseElements{{"pmFromNode", VariableLength}, {"pmToNode", VariableLength}}.check(t, 92, all[gap+1:gap+3])
 	enterpriseElements{
 		{"ioamOptionType", 1}, {"ioamTraceType", 3}, {"ioamTraceFlags", 1}, {"ioamRemainingLength", 1}, {"ioamHopIndex", 1},
 		{"ioamTransitDelayNanoseconds", 4}, {"ioamChecksumComplement", 4}, {"ioamBufferOccupancy", 4},

@@ -56,4 +56,6 @@ var measurementElements = []Element{
 	{ID: 73, Name: "pmSelection", Type: OctetArray, Description: "Which packets the point counts in the flow: 16 octets that are equal at points which select the same packets in blocks of the same length. Without octets: not known."},
 	{ID: 74, Name: "pmAssumptions", Type: Unsigned8, Semantics: Flags, Description: "What the verdict rests on without a check: 1 that a point which does not say it selects the same packets as the first point."},
 	{ID: 82, Name: "pmLostMinPacketDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Least number of packets that did not come to one of the points, where duplicates leave the number of lost packets unknown."},
+	{ID: 92, Name: "pmFromNode", Type: String, Description: "Node that is the first point, as the flow's ingress calls it: its own name, or the name or address of the point. Without octets: not known."},
+	{ID: 93, Name: "pmToNode", Type: String, Description: "The same of the second point."},
 }

@@ -184,10 +184,11 @@ func (b *blocks) expire(now time.Time) {
 }
 
 // block compares what a point counted, or writes it as it came.
-func (c *joining) block(b *record.Block, now time.Time) {
+func (c *joining) block(from join.Exporter, b *record.Block, now time.Time) {
 	if c.config.Raw {
 		c.emit(b)
 		return
 	}
+	c.clocks.add(from, b, now)
 	c.blocks.add(b, now)
 }

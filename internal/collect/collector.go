@@ -45,10 +45,13 @@ type Config struct {
 	// AssumeSelection: points that do not say which packets they select, as exporters of before,
 	// are taken to select the same as the others.
 	AssumeSelection bool
-	Stats           time.Duration                       // how often statistics go to the sinks; 0: never
-	Metrics         string                              // address and port at which counters are served to Prometheus; "": nowhere
-	Sinks           []sink.Sink                         // get all records, and run while the collector does
-	Notify          func(level slog.Level, text string) // receives messages for the operator
+	// ClockInterval: in each, the sinks also get the record of a block in which a node reported the greatest error of its
+	// clock; 0: they get none.
+	ClockInterval time.Duration
+	Stats         time.Duration                       // how often statistics go to the sinks; 0: never
+	Metrics       string                              // address and port at which counters are served to Prometheus; "": nowhere
+	Sinks         []sink.Sink                         // get all records, and run while the collector does
+	Notify        func(level slog.Level, text string) // receives messages for the operator
 
 	Keeper    Keeper // keeps sockets while no collector runs; nil: nobody does
 	Templates string // file with the templates of sessions over UDP, for the next collector; "": none

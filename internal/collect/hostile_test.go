@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/ipfix"
@@ -129,8 +130,9 @@ func TestFloods(t *testing.T) {
 				c.message(s, join.Exporter{}, x.message(start, 1, fields{num("ingressInterface", uint64(i+1)), {"interfaceName", "eth0"}}))
 			}
 		}, func(t *testing.T, c *Collector) {
-			if len(c.names.nodes) != nodeNameLimit || len(c.names.interfaces) > interfaceNameLimit {
-				t.Errorf("%d names of nodes, %d of interfaces", len(c.names.nodes), len(c.names.interfaces))
+			if len(c.names.nodes) != nodenames.MaxNodes || len(c.names.interfaces) > nodenames.MaxInterfaces ||
+				c.Stats().NamesRefused == 0 {
+				t.Errorf("%d names of nodes, %d of interfaces, %d refused", len(c.names.nodes), len(c.names.interfaces), c.Stats().NamesRefused)
 			}
 		}},
 		{"postcards", func(t *testing.T, c *Collector, n int) {

@@ -26,6 +26,7 @@ type joining struct {
 	shards         *shards
 	traces         traces
 	blocks         *blocks
+	clocks         clockRecords
 	names          names
 	exporters      exporters
 	verdicts       verdicts
@@ -43,10 +44,12 @@ type joining struct {
 func newJoining(config *Config, decoder *ipfix.Decoder, out *output) (*joining, error) {
 	j := &joining{
 		config: config, sessions: decoder, output: out,
-		traces: newTraces(), names: newNames(), verdicts: newVerdicts(config.Join.Wait), readings: map[*ipfix.Template]*record.Reading{},
+		traces: newTraces(), names: newNames(nameLimits(config.Limits.Sessions)),
+		verdicts: newVerdicts(config.Join.Wait), readings: map[*ipfix.Template]*record.Reading{},
 		lag: newLag(config.Join, time.Now()),
 	}
 	j.shards = newShards(config.Shards, config.Join)
+	j.clocks = newClockRecords(config.ClockInterval, j.names.limits.Nodes, j.emit)
 	var err error
 	j.blocks, err = newBlocks(config.Join.Wait, config.Thresholds, config.AssumeSelection, j.emit)
 	return j, err
@@ -76,7 +79,10 @@ func (c *joining) run(arrivals <-chan arrival, counters func() Stats) {
 			c.flush(time.Now())
 		case <-expire.C:
 			c.sessions.Expire(time.Now())
-			c.change(func() { c.blocks.expire(time.Now()) })
+			c.change(func() {
+				c.blocks.expire(time.Now())
+				c.clocks.expire(time.Now())
+			})
 		case <-report:
 			stats := counters()
 			c.change(func() { c.emit(stats.Record()) })
@@ -131,6 +137,7 @@ func (c *joining) finishAll() {
 		c.shards.addTask(endAll, time.Now(), len(c.results))
 		c.judgePending()
 		c.blocks.assembler.Flush()
+		c.clocks.finish()
 		c.expireTraces(time.Now(), 0)
 		c.stats.Problems[ipfix.CauseSequenceGap] += c.sessions.Settle(time.Now().Add(time.Hour))
 	})
@@ -184,6 +191,7 @@ func (c *joining) counted() Stats {
 	defer c.mu.Unlock()
 	c.stats.Problems[ipfix.CauseSequenceGap] += c.sessions.Settle(time.Now())
 	s := c.stats
+	s.NamesRefused = c.names.refused
 	s.Join, s.Waiting = c.shards.stats(), c.shards.waiting()
 	s.PathsLost, s.PathsUnknown, s.Pairs = c.verdicts.lost, c.verdicts.unknown, c.pairs()
 	s.Compared, s.Assembled, s.Beyond = c.blocks.counters, c.blocks.assembler.Counters(), c.blocks.beyond

@@ -14,15 +14,17 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// Bounds of the names that exporters send.
-const (
-	nodeNameLimit      = 4096
-	interfaceNameLimit = 1 << 14
-)
+// nameLimits bound the names that exporters send: of a node for each session, and of eight interfaces, at least as many
+// as are known of other nodes elsewhere.
+func nameLimits(sessions int) nodenames.Limits {
+	return nodenames.Limits{Nodes: max(sessions, nodenames.MaxNodes), Interfaces: max(8*sessions, nodenames.MaxInterfaces)}
+}
 
 // names are the names that exporters sent in options records: of their observation
-// domains, which are nodes, and of interfaces. Beyond the limits, new ones are ignored.
+// domains, which are nodes, and of interfaces. Beyond the limits, new ones are refused.
 type names struct {
+	limits     nodenames.Limits
+	refused    uint64 // options records with a name that was
 	nodes      map[join.Exporter]string
 	interfaces map[interfaceKey]string
 
@@ -33,6 +35,7 @@ type names struct {
 
 	listed []nodenames.Node // known, as it was then
 	asked  time.Time
+	upTo   uint64 // the changes of known that the list has
 }
 
 // listedFor is for how long a list of the known names is given again: to make one takes milliseconds, in which
@@ -48,8 +51,9 @@ func (c *Collector) Names() []nodenames.Node {
 }
 
 func (n *names) list(now time.Time) []nodenames.Node {
-	if since := now.Sub(n.asked); n.asked.IsZero() || since < 0 || since >= listedFor {
-		n.listed, n.asked = n.known.List(), now
+	since := now.Sub(n.asked)
+	if old := n.asked.IsZero() || since < 0 || since >= listedFor; old && (n.listed == nil || n.upTo != n.known.Changes()) {
+		n.listed, n.asked, n.upTo = n.known.List(), now, n.known.Changes()
 	}
 	return n.listed
 }
@@ -71,10 +75,11 @@ type interfaceKey struct {
 	index model.IfIndex
 }
 
-func newNames() names {
+func newNames(limits nodenames.Limits) names {
 	return names{
-		nodes: map[join.Exporter]string{}, interfaces: map[interfaceKey]string{},
-		ids: map[join.Exporter]nodenames.Node{}, known: nodenames.New(), owner: map[nodeKey]owner{}, both: map[nodeKey]string{},
+		limits: limits,
+		nodes:  map[join.Exporter]string{}, interfaces: map[interfaceKey]string{},
+		ids: map[join.Exporter]nodenames.Node{}, known: nodenames.NewLimited(limits), owner: map[nodeKey]owner{}, both: map[nodeKey]string{},
 	}
 }
 
@@ -82,27 +87,31 @@ func newNames() names {
 // another one.
 func (n *names) learn(from join.Exporter, r *record.Reading, data ipfix.DataRecord, warn func(facts string)) {
 	domain, iface := r.Names(data)
+	fits := true
 	if domain.Name != "" {
 		about := from
 		if domain.Domain.Valid {
 			about.Domain = domain.Domain.Value
 		}
-		put(n.nodes, about, domain.Name, nodeNameLimit)
-		n.identify(about, &domain, warn)
+		fits = put(n.nodes, about, domain.Name, n.limits.Nodes)
+		fits = n.identify(about, &domain, warn) && fits
 	}
 	if iface.Name != "" && iface.Index != 0 {
-		put(n.interfaces, interfaceKey{from, iface.Index}, iface.Name, interfaceNameLimit)
-		n.identifyInterface(from, &iface)
+		fits = put(n.interfaces, interfaceKey{from, iface.Index}, iface.Name, n.limits.Interfaces) && fits
+		fits = n.identifyInterface(from, &iface) && fits
+	}
+	if !fits {
+		n.refused++
 	}
 }
 
-// identify takes the ids of a node.
-func (n *names) identify(from join.Exporter, domain *record.DomainName, warn func(string)) {
+// identify adds the ids of a node; false: there is no room.
+func (n *names) identify(from join.Exporter, domain *record.DomainName, warn func(string)) bool {
 	if !domain.ID.Valid && !domain.IDWide.Valid {
-		return
+		return true
 	}
-	if _, known := n.ids[from]; !known && len(n.ids) == nodeNameLimit {
-		return
+	if _, known := n.ids[from]; !known && len(n.ids) >= n.limits.Nodes {
+		return false
 	}
 	node := nodenames.Node{ID: ioam.NodeIDUnavailable, IDWide: ioam.NodeIDWideUnavailable, Name: nodenames.Printable(domain.Name)}
 	if domain.ID.Valid {
@@ -115,7 +124,7 @@ func (n *names) identify(from join.Exporter, domain *record.DomainName, warn fun
 	for _, key := range keysOf(node) {
 		n.own(key, owner{from, node.Name}, warn)
 	}
-	n.known.Add(n.unambiguous(node))
+	return n.known.Add(n.unambiguous(node))
 }
 
 func keysOf(node nodenames.Node) (list []nodeKey) {
@@ -153,16 +162,16 @@ func (n *names) unambiguous(node nodenames.Node) nodenames.Node {
 	return node
 }
 
-// identifyInterface takes the ids of an interface. With an id that two nodes have, no interface
+// identifyInterface adds the ids of an interface; false: there is no room. With an id that two nodes have, no interface
 // is known.
-func (n *names) identifyInterface(from join.Exporter, iface *record.InterfaceName) {
+func (n *names) identifyInterface(from join.Exporter, iface *record.InterfaceName) bool {
 	node, known := n.ids[from]
 	if !known || !iface.ID.Valid && !iface.IDWide.Valid {
-		return
+		return true
 	}
 	for _, key := range keysOf(node) {
 		if n.both[key] != "" {
-			return
+			return true
 		}
 	}
 	i := nodenames.Interface{
@@ -178,13 +187,16 @@ func (n *names) identifyInterface(from join.Exporter, iface *record.InterfaceNam
 		i.IDWide = iface.IDWide.Value
 	}
 	node.Interfaces = []nodenames.Interface{i}
-	n.known.Add(node)
+	return n.known.Add(node)
 }
 
-func put[K comparable](m map[K]string, key K, name string, limit int) {
-	if _, known := m[key]; known || len(m) < limit {
-		m[key] = record.Printable(name)
+// put is false if there is no room.
+func put[K comparable](m map[K]string, key K, name string, limit int) bool {
+	if _, known := m[key]; !known && len(m) >= limit {
+		return false
 	}
+	m[key] = record.Printable(name)
+	return true
 }
 
 func (n *names) node(from join.Exporter) string { return n.nodes[from] }

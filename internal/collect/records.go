@@ -97,7 +97,7 @@ func (c *joining) accept(from origin, data any, now time.Time) {
 	case *record.Hop:
 		c.hop(from, r, now)
 	case *record.Block:
-		c.block(r, now)
+		c.block(from.exporter, r, now)
 	case record.Record:
 		c.emit(r)
 	}

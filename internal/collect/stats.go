@@ -28,13 +28,15 @@ type Stats struct {
 	Octets   uint64 // of all messages, including those that were not decoded
 	Records  uint64 // data records in them
 
-	Data       [record.NumDataKinds]uint64 // those about IOAM, by kind
-	Options    uint64
-	Others     uint64
-	Faults     [record.NumFaults]uint64 // records that were dropped
-	Unjoinable uint64                   // postcards without Flow-ID, Sequence Number or role
-	Traces     uint64                   // joined from hops
-	TracesCut  uint64                   // with missing hops
+	Data    [record.NumDataKinds]uint64 // those about IOAM, by kind
+	Options uint64
+	// NamesRefused are options records with a name beyond the limits.
+	NamesRefused uint64
+	Others       uint64
+	Faults       [record.NumFaults]uint64 // records that were dropped
+	Unjoinable   uint64                   // postcards without Flow-ID, Sequence Number or role
+	Traces       uint64                   // joined from hops
+	TracesCut    uint64                   // with missing hops
 
 	Problems [ipfix.NumCauses]uint64 // of messages; for gaps, missed records
 
@@ -72,6 +74,7 @@ func (s *Stats) Counts() []record.Count {
 	}
 	return append(list,
 		count("options", "Options records.", s.Options),
+		count("names_refused", "Options records with the name of a node or interface beyond the limits, which has no name.", s.NamesRefused),
 		count("other", "Records about something else.", s.Others),
 	)
 }

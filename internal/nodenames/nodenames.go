@@ -13,11 +13,14 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// Limits of what is kept: names also come from the network.
+// Limits of what New keeps: names also come from the network.
 const (
 	MaxNodes      = 4096
 	MaxInterfaces = 1 << 14
 )
+
+// Limits bound the names of nodes by ids of each width, and those of interfaces.
+type Limits struct{ Nodes, Interfaces int }
 
 // Node is a node with its ids, of which it has at least one.
 type Node struct {
@@ -41,6 +44,8 @@ type Names struct {
 	nodes      map[ioam.NodeID]string
 	wide       map[ioam.NodeIDWide]string
 	interfaces map[interfaceKey]Interface
+	limits     Limits
+	changes    uint64
 }
 
 // interfaceKey is an interface by ids of one width.
@@ -50,56 +55,73 @@ type interfaceKey struct {
 }
 
 // New makes the names of some nodes. Of two names of one id, the last remains.
-func New(nodes ...Node) *Names {
-	n := &Names{map[ioam.NodeID]string{}, map[ioam.NodeIDWide]string{}, map[interfaceKey]Interface{}}
+func New(nodes ...Node) *Names { return NewLimited(Limits{MaxNodes, MaxInterfaces}, nodes...) }
+
+// NewLimited makes the names of some nodes, with other limits than New.
+func NewLimited(limits Limits, nodes ...Node) *Names {
+	n := &Names{
+		nodes: map[ioam.NodeID]string{}, wide: map[ioam.NodeIDWide]string{}, interfaces: map[interfaceKey]Interface{}, limits: limits,
+	}
 	for _, node := range nodes {
 		n.Add(node)
 	}
 	return n
 }
 
-// Add adds the names of a node and its interfaces, and replaces those that their ids had.
-func (n *Names) Add(node Node) {
-	name := Printable(node.Name)
+// Add adds the names of a node and its interfaces, and replaces those that their ids had. False: there was no room for
+// some of them.
+func (n *Names) Add(node Node) bool {
+	name, fits := Printable(node.Name), true
 	if node.ID != ioam.NodeIDUnavailable && name != "" {
-		add(n.nodes, node.ID, name, MaxNodes)
+		fits = add(n, n.nodes, node.ID, name, n.limits.Nodes) && fits
 	}
 	if node.IDWide != ioam.NodeIDWideUnavailable && name != "" {
-		add(n.wide, node.IDWide, name, MaxNodes)
+		fits = add(n, n.wide, node.IDWide, name, n.limits.Nodes) && fits
 	}
 	for _, i := range node.Interfaces {
 		i.Name, i.Description = Printable(i.Name), Printable(i.Description)
 		if node.ID != ioam.NodeIDUnavailable && i.ID != ioam.InterfaceIDUnavailable {
-			add(n.interfaces, interfaceKey{uint64(node.ID), uint64(i.ID), false}, i, MaxInterfaces)
+			fits = add(n, n.interfaces, interfaceKey{uint64(node.ID), uint64(i.ID), false}, i, n.limits.Interfaces) && fits
 		}
 		if node.IDWide != ioam.NodeIDWideUnavailable && i.IDWide != ioam.InterfaceIDWideUnavailable {
-			add(n.interfaces, interfaceKey{uint64(node.IDWide), uint64(i.IDWide), true}, i, MaxInterfaces)
+			fits = add(n, n.interfaces, interfaceKey{uint64(node.IDWide), uint64(i.IDWide), true}, i, n.limits.Interfaces) && fits
 		}
 	}
+	return fits
 }
+
+// Changes grows with each name that is added, or that replaces another one.
+func (n *Names) Changes() uint64 { return n.changes }
 
 // AddUnknown adds the names of others whose ids have none here.
 func (n *Names) AddUnknown(others *Names) {
 	if others == nil {
 		return
 	}
-	addUnknown(n.nodes, others.nodes, MaxNodes)
-	addUnknown(n.wide, others.wide, MaxNodes)
-	addUnknown(n.interfaces, others.interfaces, MaxInterfaces)
+	addUnknown(n, n.nodes, others.nodes, n.limits.Nodes)
+	addUnknown(n, n.wide, others.wide, n.limits.Nodes)
+	addUnknown(n, n.interfaces, others.interfaces, n.limits.Interfaces)
 }
 
-func addUnknown[K comparable, V any](to, from map[K]V, limit int) {
+func addUnknown[K, V comparable](n *Names, to, from map[K]V, limit int) {
 	for key, v := range from {
 		if _, known := to[key]; !known {
-			add(to, key, v, limit)
+			add(n, to, key, v, limit)
 		}
 	}
 }
 
-func add[K comparable, V any](m map[K]V, key K, v V, limit int) {
-	if _, known := m[key]; known || len(m) < limit {
-		m[key] = v
+// add is false if there is no room.
+func add[K, V comparable](n *Names, m map[K]V, key K, v V, limit int) bool {
+	before, known := m[key]
+	if !known && len(m) >= limit {
+		return false
 	}
+	if !known || before != v {
+		n.changes++
+	}
+	m[key] = v
+	return true
 }
 
 // Node is the name of the node with an id, "" if it is not known.

@@ -32,6 +32,7 @@ const (
 	blockTimed                           // of a block: the packets' times were summed
 	delaysKnown                          // of a flow from edge to edge: delays of packets
 	lossBounded                          // of a loss: duplicates leave only a bound of it
+	pointsNamed                          // of a measurement: one of its two nodes is known
 )
 
 // bit is the condition that the trace type has a bit.
@@ -52,6 +53,7 @@ var conditionTexts = map[condition]string{
 	blockTimed:     "times of packets are measured (`mean-delay`)",
 	delaysKnown:    "delays of packets are known",
 	lossBounded:    "the verdict is `duplicated`",
+	pointsNamed:    "the node of one of the points is known",
 	onPathDelay:    "one-way, of the whole way, and not negative",
 }
 

@@ -187,8 +187,8 @@ func goldenMeasurement() Measurement {
 	return Measurement{
 		Time: instant.Of(goldenAt), Node: "aramis", Flow: "blue", FlowID: 0xabcde, Source: netip.MustParseAddr("2001:db8:1::1"),
 		SIDs:  []netip.Addr{netip.MustParseAddr("2001:db8:a::1"), netip.MustParseAddr("2001:db8:b::1"), netip.MustParseAddr("2001:db8:c::1")},
-		Scope: WholeWay, From: 101, To: 104, Block: NewField[uint64](176_370_246, true), Start: instant.Of(goldenAt.Add(-11 * time.Second)),
-		Length: 10_000_000_000,
+		Scope: WholeWay, From: 101, To: 104, FromNode: "porthos", ToNode: "2001:db8::3",
+		Block: NewField[uint64](176_370_246, true), Start: instant.Of(goldenAt.Add(-11 * time.Second)), Length: 10_000_000_000,
 	}
 }
 

@@ -114,11 +114,15 @@ var measurements = table[*Measurement]{
 		"from_node",
 		"",
 		"The node that is point `from`, as the ingress knows it: its own name, and the names or addresses of the `points` of its flow. "+
-			"Absent if it is not known. Not in IPFIX.",
+			"Absent if it is not known.",
 		func(m *Measurement) *string { return &m.FromNode },
 		present(textual()),
-	),
-	field("to_node", "", "The same of point `to`.", func(m *Measurement) *string { return &m.ToNode }, present(textual())),
+	).
+		ipfix(sectionPlace, "pmFromNode").
+		when(pointsNamed).
+		atMost(maxNodeName),
+	field("to_node", "", "The same of point `to`.", func(m *Measurement) *string { return &m.ToNode }, present(textual())).
+		ipfix(sectionPlace, "pmToNode").when(pointsNamed).atMost(maxNodeName),
 	field(
 		"block",
 		"",
@@ -152,13 +156,15 @@ var measurements = table[*Measurement]{
 // Bounds of what is read.
 const (
 	maxFlowName = 1024 // octets
+	maxNodeName = 1024 // octets
 	maxSIDs     = 128  // an SRH has fewer
 )
 
 // conditions are those of the flow.
 func (m *Measurement) conditions() conditions {
 	var has conditions
-	return has.with(sidsKnown, m.Source.IsValid() || len(m.SIDs) > 0).with(blockNumbered, m.Block.Valid)
+	return has.with(sidsKnown, m.Source.IsValid() || len(m.SIDs) > 0).with(blockNumbered, m.Block.Valid).
+		with(pointsNamed, m.FromNode != "" || m.ToNode != "")
 }
 
 // end is the end of the block or the period: collectors without our elements read the
@@ -179,6 +185,9 @@ func (m *Measurement) omitUnknownSource() {
 // complete adds what exporters do not send with each record.
 func (m *Measurement) complete(by Sender) {
 	m.Time, m.Node, m.Start = dated(m.Time, by), by.Node(), instant.Of(m.Start.Time)
+	if m.From == 0 && m.FromNode == "" { // exporters of before send no nodes, and the ingress exports
+		m.FromNode = m.Node
+	}
 }
 
 // of sets what a result of alternate marking says of itself.

@@ -165,3 +165,29 @@ func TestNamesOfTraces(t *testing.T) {
 		t.Errorf("changes: %+v, want one of namespace 124", changes.Changes)
 	}
 }
+
+// Interfaces of nodes that only traces know have the names that the ids of the nodes' configurations have.
+func TestInterfaceNamesOfTraces(t *testing.T) {
+	var list []record.Record
+	for i := range 3 {
+		r := carried(start.Add(time.Duration(i)*time.Second), 125, true)
+		r.Nodes[0].EgressName, r.Nodes[1].IngressName = "up0", "down0"
+		list = append(list, r)
+	}
+	s := serve(t, start, list)
+	var paths query.Paths
+	s.ask("/v1/paths", &paths, all...)
+	if len(paths.Paths) != 1 {
+		t.Fatalf("%+v", paths.Paths)
+	}
+	hops := paths.Paths[0].Hops
+	if hops[0].Name != "west" || hops[0].Egress == nil || hops[0].Egress.Name != "up0" || hops[0].Egress.Index != 101 ||
+		hops[1].Ingress == nil || hops[1].Ingress.Name != "down0" || hops[1].Ingress.Index != 201 {
+		t.Errorf("%+v", hops)
+	}
+	var segments query.Segments
+	s.ask("/v1/segments", &segments, all...)
+	if len(segments.Segments) == 0 || segments.Segments[0].Egress.Name != "up0" || segments.Segments[0].Ingress.Name != "down0" {
+		t.Errorf("%+v", segments.Segments)
+	}
+}

@@ -113,7 +113,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	d.announce(server.URL())
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go d.reportAlive(running)
+	go reportAlive(running, d.Manager, d.status, aliveInterval, stuck)
 	go hub.Run(running)
 	err = d.collector.Run(ctx)
 	cancel() // streams end, so that the server need not wait for them
@@ -134,9 +134,10 @@ func (d *Daemon) announce(url string) {
 	d.Manager.Ready("receives at " + strings.Join(at, ", "))
 }
 
-// reportAlive tells the service manager that the collector lives, as long as its stages move.
-func (d *Daemon) reportAlive(ctx context.Context) {
-	each := time.NewTicker(aliveInterval)
+// reportAlive tells the service manager in each interval that the collector lives, as long as its stages move: status
+// needs their locks, and has stuck to get them.
+func reportAlive(ctx context.Context, m *supervisor.Manager, status func() string, interval, stuck time.Duration) {
+	each := time.NewTicker(interval)
 	defer each.Stop()
 	for {
 		select {
@@ -145,11 +146,11 @@ func (d *Daemon) reportAlive(ctx context.Context) {
 		case <-each.C:
 		}
 		looked := make(chan string, 1)
-		go func() { looked <- d.status() }()
+		go func() { looked <- status() }()
 		select {
 		case text := <-looked:
-			d.Manager.Status(text)
-			d.Manager.Alive()
+			m.Status(text)
+			m.Alive()
 		case <-time.After(stuck): // it is not alive
 		case <-ctx.Done():
 			return

@@ -18,6 +18,9 @@ var (
 	descSaved   = &metrics.Desc{Name: "waymark_store_packing_saved_bytes_total", Help: "Bytes of the disk that packing has saved."}
 	descBytes   = &metrics.Desc{Name: "waymark_store_bytes", Help: "Bytes of all files."}
 	descFree    = &metrics.Desc{Name: "waymark_store_disk_free_bytes", Help: "Bytes that the disk has left."}
+	descRefused = &metrics.Desc{
+		Name: "waymark_store_refused_records_total", Help: "Records that the database refused for what they have, and that are not kept.",
+	}
 	descPackets = &metrics.Desc{Name: "waymark_store_packets", Help: "Packets in all files; it falls when files leave."}
 )
 
@@ -50,4 +53,5 @@ func (d *Daemon) collect(g *metrics.Gatherer) {
 	g.Add(descBytes, octets)
 	g.Add(descFree, float64(free))
 	g.Add(descPackets, packets)
+	g.Add(descRefused, float64(d.store.Refused()))
 }

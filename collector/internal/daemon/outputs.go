@@ -34,7 +34,7 @@ func (d *Daemon) openOutputs() error {
 		Names: func() []nodenames.Node { return d.collector.Names() }, Note: d.Notify,
 	}, d.began)
 	kept := sink.Except(d.sink, record.KindStatistics)
-	d.outputs = []sink.Sink{kept, sink.Only(counting, record.KindPath), d.events}
+	d.outputs = []sink.Sink{kept, sink.Only(counting, record.KindPath, record.KindTrace), d.events}
 	tell := []sink.Sink{kept}
 	for i := range d.Settings.Export {
 		one, err := d.Settings.Export[i].Open(sink.Environment{

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -185,7 +186,8 @@ func (f *Finder) hear(nodes []record.PathNode) {
 func (f *Finder) look(now time.Time) {
 	f.engine.Advance(now)
 	if found := f.engine.Judge(now); len(found) > 0 {
-		names := nodenames.New(f.options.Names()...)
+		list := f.options.Names() // they are bounded there
+		names := nodenames.NewLimited(nodenames.Limits{Nodes: len(list) + nodenames.MaxNodes, Interfaces: math.MaxInt}, list...)
 		names.AddUnknown(f.heard)
 		for i := range found {
 			found[i].Name(names)

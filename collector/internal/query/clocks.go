@@ -21,7 +21,8 @@ type clockError struct {
 }
 
 // addClockErrors says of each node how wrong its clock was near the packet's time, as far as records of blocks and of
-// delays say it. Nodes are told apart by name: these records have no other identity of theirs.
+// delays say it: nodes export blocks themselves, and delays come from the ingress of a flow, which names its points. Nodes
+// are told apart by name: these records have no other identity of theirs.
 func addClockErrors(ctx context.Context, r *store.Reading, packets []Packet) error {
 	from, until := packets[0].Time.Time, packets[0].Time.Time
 	for i := range packets {

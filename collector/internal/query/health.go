@@ -4,6 +4,7 @@ package query
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/waymark-net/waymark/collector/internal/store"
@@ -129,6 +130,14 @@ func (q *Queries) Health() *Health {
 		h.Began = instant.Of(live.Began)
 		h.exporters(live.Exporters, live.Ignored, now)
 		h.losses(&live)
+		if n := q.Store.Refused(); n > 0 {
+			h.Lost = append(h.Lost, LostRecords{"store", "refused", "records that the database refused for what they have", n})
+		}
+		if n := h.Counts["names_refused"]; n > 0 {
+			h.Warnings = append(h.Warnings, fmt.Sprintf("%d times, the name of a node or an interface found no room: "+
+				"exporters have sent more names than are kept, and those beyond have none; look who sends them, or let another "+
+				"collector have some of the exporters", n))
+		}
 		for _, b := range live.Buffers {
 			h.Buffers = append(h.Buffers, ReceiveBuffer{b.Endpoint.String(), b.Sockets, b.Octets})
 		}

@@ -5,6 +5,7 @@ package query
 import (
 	"context"
 	"database/sql"
+	"net/netip"
 	"strconv"
 
 	"github.com/waymark-net/waymark/collector/internal/store"
@@ -108,10 +109,13 @@ func (n *names) node(exporter string, id uint64) Node {
 	return node
 }
 
-// iface is nil for an interface that is not known.
-func (n *names) iface(exporter string, index uint32) *Interface {
+// iface is nil for an interface that is not known. Of a trace, it is that of a node without an exporter.
+func (n *names) iface(exporter string, node uint64, index uint32) *Interface {
 	if index == 0 {
 		return nil
+	}
+	if exporter == "" {
+		exporter = store.InterfaceOwner(netip.Addr{}, node)
 	}
 	return &Interface{index, n.interfaces[interfaceKey{exporter, index}]}
 }

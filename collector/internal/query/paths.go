@@ -156,7 +156,8 @@ func (d *definition) describe(known *names) (hops []Hop) {
 	for i := range d.node {
 		h := Hop{
 			Node: known.node(d.exporter[i], d.node[i]), Role: record.NodeRole(d.role[i]).String(),
-			Ingress: known.iface(d.exporter[i], d.ingress[i]), Egress: known.iface(d.exporter[i], d.egress[i]), Segment: ID(d.segments[i]),
+			Ingress: known.iface(d.exporter[i], d.node[i], d.ingress[i]),
+			Egress:  known.iface(d.exporter[i], d.node[i], d.egress[i]), Segment: ID(d.segments[i]),
 		}
 		if n := int16(d.hops[i]); n >= 0 {
 			h.Hops = &n

@@ -226,12 +226,12 @@ func describeSegments(ctx context.Context, r *store.Reading, list []Segment) err
 			return err
 		}
 		s := &list[place[ID(id)]]
-		s.Namespace, s.From, s.Egress = namespace, known.node(text(fromExporter), from), known.iface(text(fromExporter), egress)
+		s.Namespace, s.From, s.Egress = namespace, known.node(text(fromExporter), from), known.iface(text(fromExporter), from, egress)
 		if !to.Valid {
 			return nil
 		}
 		node := known.node(text(toExporter), to.V)
-		s.To, s.Ingress = &node, known.iface(text(toExporter), ingress.V)
+		s.To, s.Ingress = &node, known.iface(text(toExporter), to.V, ingress.V)
 		if hops.Valid && hops.V >= 0 {
 			s.Hops = &hops.V
 		}

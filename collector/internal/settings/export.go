@@ -38,7 +38,7 @@ var exportTexts = yamlfile.KeyTexts{
 	"kind": "otlp sends joined paths as traces, events as logs, and metrics to OpenTelemetry. jsonl writes one JSON " +
 		"object per line.",
 	"records": "Only records of these kinds: path, trace, postcard, flow, edge-flow, loss, delay, block, event, " +
-		"warning.",
+		"warning. Of blocks, which are compared here, there is one of each node in ten seconds.",
 	"records, absent": "all",
 }
 

@@ -76,7 +76,7 @@ var fileTexts = yamlfile.KeyTexts{
 	"events.clock-error": "By how much the clocks of any two nodes differ at most. A segment, from one node to the next, " +
 		"is judged only with it: slow is what takes longer than usual by more than this.",
 	"events.clock-error, absent": "unknown, so that no segment counts as slow",
-	"metrics":                    "What Prometheus gets of joined paths.",
+	"metrics":                    "What Prometheus gets of joined paths, and of traces that packets carried.",
 	"export":                     "Where records go besides the store.",
 	"export, absent":             "nowhere",
 	"tls.certificate":            "File of the collector's certificate, in PEM.",
@@ -269,12 +269,17 @@ const (
 	mostConnections = 12_000
 )
 
+// clockInterval is the time between two records that are kept of the error of a node's clock: six rows a minute for each
+// node, whatever the number of flows. Answers say the greatest error of a minute.
+const clockInterval = 10 * time.Second
+
 // Collect is the configuration of what receives and joins, without its sinks.
 func (s *Settings) Collect() (collect.Config, error) {
 	c := collect.Config{
 		Listen: s.Endpoints(), ListenName: "listen", Enterprise: ipfix.Enterprise(s.Enterprise),
 		Join:   join.Config{Wait: time.Duration(s.Join.Wait), Hold: time.Duration(s.Join.Hold), Keep: int(s.Join.Postcards)},
 		Limits: ipfix.Limits{Sessions: mostSessions, Templates: mostTemplates}, Connections: mostConnections,
+		ClockInterval: clockInterval,
 	}
 	if s.TLS == nil {
 		return c, nil

@@ -116,9 +116,10 @@ func (e *Entry) overlaps(from, until time.Time) bool {
 
 // catalog lists the files of a store. It is made again from the files when it is lost.
 type catalog struct {
-	Version int       `json:"version"`
-	Files   []*Entry  `json:"files"`
-	Missing []missing `json:"missing,omitempty"` // the oldest first
+	Version int          `json:"version"`
+	Files   []*Entry     `json:"files"`
+	Missing []missing    `json:"missing,omitempty"` // the oldest first
+	Judged  instant.Time `json:"judged,omitzero"`   // the time by which ages were last judged
 }
 
 const (

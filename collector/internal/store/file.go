@@ -68,7 +68,7 @@ func (w *transaction) append(table string, values ...driver.Value) error {
 	if !slices.Contains(w.touched, table) {
 		w.touched = append(w.touched, table)
 	}
-	return a.AppendRow(values...)
+	return asRefused(a.AppendRow(values...))
 }
 
 // spans widens the time that the file has something of.
@@ -144,7 +144,7 @@ func (w *transaction) all(batch []record.Record) error {
 	}
 	for _, name := range w.touched {
 		if err := w.file.appenders[name].Flush(); err != nil {
-			return err
+			return asRefused(err)
 		}
 	}
 	return nil
@@ -281,9 +281,7 @@ func (f *open) learn(ctx context.Context) error {
 		"SELECT coalesce(exporter, ''), ifindex, name FROM "+f.alias+"."+tableInterfaces,
 		func(scan func(...any) error) error {
 			var n interfaceName
-			var exporter string
-			err := scan(&exporter, &n.index, &n.name)
-			n.exporter, _ = netip.ParseAddr(exporter)
+			err := scan(&n.of, &n.index, &n.name)
 			f.known.interfaces[n] = struct{}{}
 			return err
 		},

@@ -3,6 +3,9 @@
 package store
 
 import (
+	"context"
+	"database/sql"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -164,6 +167,43 @@ func TestExport(t *testing.T) {
 	)
 	if err != nil || len(written) != 0 || rows["packets.parquet"] != 800 || rows["keys.parquet"] == 0 || len(rows) != 2 {
 		t.Errorf("%v, %v", rows, err)
+	}
+}
+
+// What was exported has the same rows with the same values, in all tables.
+func TestExportedValues(t *testing.T) {
+	directory, to := filled(t), filepath.Join(t.TempDir(), "out")
+	var files []string
+	_, err := Export(t.Context(), directory, to, time.Time{}, start.Add(100*time.Hour), nil, memory, func(file string, n int64) {
+		files = append(files, file)
+	})
+	if err != nil || len(files) < 5*6 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	db, err := database(memory, 0, filepath.Join(t.TempDir(), "scratch"), directory, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for i, file := range files {
+		of, table := filepath.Base(filepath.Dir(file)), strings.TrimSuffix(filepath.Base(file), ".parquet")
+		err := visitFile(t.Context(), db, filepath.Join(directory, of+suffix), fmt.Sprint("x", i),
+			func(ctx context.Context, conn *sql.Conn, alias string) error {
+				var sums [2]string
+				for k, from := range []string{alias + "." + quoted(table), "read_parquet(" + literal(file) + ")"} {
+					query := "SELECT count(*) || ' rows ' || coalesce(sum(hash(t)), 0)::VARCHAR FROM " + from + " t"
+					if err := conn.QueryRowContext(ctx, query).Scan(&sums[k]); err != nil {
+						return err
+					}
+				}
+				if sums[0] != sums[1] || strings.HasPrefix(sums[0], "0 ") {
+					t.Errorf("%s has %s, the store %s", file, sums[1], sums[0])
+				}
+				return nil
+			})
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"database/sql/driver"
 	"encoding/binary"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/record"
@@ -106,9 +107,10 @@ func (p *packet) ofTrace(r *record.Trace) {
 		case len(r.Nodes) - 1:
 			into.role = record.Decapsulating
 		}
-		into.name = d.NodeName // without an exporter, an interface's name says not of which node it is
+		into.name = d.NodeName
 		into.identify(d, r.TraceType)
 		into.ingress.index, into.egress.index = into.ingress.id, into.egress.id
+		into.ingress.name, into.egress.name = d.IngressName, d.EgressName
 		if d.Timestamp.Valid {
 			at := d.Timestamp.Value
 			if !before.IsZero() {
@@ -184,9 +186,21 @@ type nodeName struct {
 }
 
 type interfaceName struct {
-	exporter netip.Addr
-	index    uint32
-	name     string
+	of    string // whose it is, see InterfaceOwner
+	index uint32
+	name  string
+}
+
+// InterfaceOwner is whose interface it is in the table of interfaces: the address of the exporter, whose kernel numbers
+// it, or of a trace, whose nodes have none, "node " and the node's id, whose configuration does; "": that is not known.
+func InterfaceOwner(exporter netip.Addr, id uint64) string {
+	switch {
+	case exporter.IsValid():
+		return exporter.String()
+	case id != NoNode:
+		return "node " + strconv.FormatUint(id, 10)
+	}
+	return ""
 }
 
 func newKnown() *known {
@@ -447,11 +461,12 @@ func (w *transaction) names(p *packet) error {
 				return err
 			}
 		}
-		for _, f := range []interfaceName{{n.exporter, n.ingress.index, n.ingress.name}, {n.exporter, n.egress.index, n.egress.name}} {
-			if f.name == "" || f.index == 0 || !add(w, w.file.known.interfaces, f) {
+		of := InterfaceOwner(n.exporter, n.id)
+		for _, f := range []interfaceName{{of, n.ingress.index, n.ingress.name}, {of, n.egress.index, n.egress.name}} {
+			if f.of == "" || f.name == "" || f.index == 0 || !add(w, w.file.known.interfaces, f) {
 				continue
 			}
-			if err := w.append(tableInterfaces, textOf(f.exporter), f.index, f.name); err != nil {
+			if err := w.append(tableInterfaces, driver.Value(f.of), f.index, f.name); err != nil {
 				return err
 			}
 		}

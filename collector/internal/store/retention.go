@@ -11,13 +11,78 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/problem"
 )
 
+// believedAfter is how long a clock has been ahead, at most, when ages are judged by it.
+const believedAfter = 24 * time.Hour
+
+// ageClock is the time by which the age of files is judged: the clock, or less while that has been far ahead of the
+// time that passed only for a short time. A clock that is set far ahead for a moment, or when the collector starts,
+// would otherwise remove every file at once.
+type ageClock struct {
+	base     time.Time     // the time at the start, as far as it is believed
+	near     time.Duration // by how much the clock may be ahead and is believed at once
+	believed time.Duration // how long it is ahead until it is believed
+	ahead    time.Duration // by how much the clock is ahead of what passed since
+	since    time.Duration // since the start, when it began to be
+}
+
+// newAgeClock begins at a time. A clock that is ahead by an eighth of the age can remove no more than that.
+func newAgeClock(base time.Time, age, elapsed time.Duration) ageClock {
+	return ageClock{base: base.Add(-elapsed), near: age / 8, believed: min(age/16, believedAfter)}
+}
+
+// steady is by how much a clock that is corrected slowly may change in a day.
+const steady = time.Minute
+
+// at is the time by which ages are judged.
+func (c *ageClock) at(now time.Time, elapsed time.Duration) time.Time {
+	own := c.base.Add(elapsed)
+	ahead := now.Sub(own)
+	switch {
+	case ahead <= 0:
+		c.ahead = 0
+		return now
+	case ahead <= c.near:
+		c.base, c.ahead = c.base.Add(ahead), 0
+		return now
+	}
+	if c.ahead == 0 || (ahead-c.ahead).Abs() > steady {
+		c.ahead, c.since = ahead, elapsed
+	}
+	if elapsed-c.since < c.believed {
+		return own
+	}
+	c.base, c.ahead = c.base.Add(ahead), 0
+	return now
+}
+
+// latest is the time by which ages were last judged, or of the newest file; without files, the time that is given.
+func (c *catalog) latest(without time.Time) time.Time {
+	at := c.Judged.Time
+	if !at.IsZero() {
+		return at
+	}
+	for _, e := range c.Files {
+		for _, one := range []time.Time{e.Opened, e.Closed} {
+			if one.After(at) {
+				at = one
+			}
+		}
+	}
+	if at.IsZero() {
+		return without
+	}
+	return at
+}
+
 // retain removes the files that are older than records are kept, and the oldest ones while all have more
-// bytes than they may. A clock that is set back removes nothing.
+// bytes than they may. A clock that is set back removes nothing, nor does one that is far ahead for a moment.
 func (s *Store) retain() {
-	oldest := s.now().Add(-s.options.Age)
+	s.catalog.Judged = instant.Of(s.age.at(s.now(), s.options.Elapsed()))
+	oldest := s.catalog.Judged.Add(-s.options.Age)
 	s.catalog.forgetMissing(oldest)
 	for _, e := range slices.Clone(s.catalog.Files) {
 		if e.State == Open || !s.over(e).Before(oldest) {

@@ -41,8 +41,9 @@ type Options struct {
 	Note      func(level slog.Level, text string)
 	Missed    func() uint64 // records that were lost before they were written, since the start: none
 
-	Now  func() time.Time
-	Free func() (uint64, error) // bytes of the disk
+	Now     func() time.Time
+	Elapsed func() time.Duration   // since the start, whatever the clock is set to; by Now, if only that is given
+	Free    func() (uint64, error) // bytes of the disk
 
 	byHand bool // only a test calls Tend, by its own clock
 }
@@ -69,6 +70,10 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Elapsed == nil {
+		began, now := o.Now(), o.Now // a time of the system has a monotonic one, too
+		o.Elapsed = func() time.Duration { return now().Sub(began) }
+	}
 	if o.Free == nil {
 		o.Free = func() (uint64, error) { return freeBytes(o.Directory) }
 	}
@@ -91,11 +96,15 @@ type Store struct {
 
 	writing sync.Mutex // guards what is written, and the catalog
 	catalog *catalog
-	file    *open // nil: none could be opened
+	file    *open         // nil: none could be opened
+	began   time.Duration // since the start, when the file was
 	closing []*open
 	fault   string // why nothing is written; "": it is
 	cure    string // of the fault; "": it is not known
 	misses  misses
+	age     ageClock
+
+	refusals refusals
 
 	published atomic.Pointer[published]
 
@@ -172,6 +181,7 @@ func (s *Store) begin(ctx context.Context) (err error) {
 	defer s.writing.Unlock()
 	defer s.publish()
 	s.misses.looked = s.now()
+	s.age = newAgeClock(s.catalog.latest(s.now()), s.options.Age, s.options.Elapsed())
 	s.catalog.endMissing(s.now())
 	s.settleFiles(ctx)
 	s.retain()
@@ -253,7 +263,7 @@ func (s *Store) settleFiles(ctx context.Context) {
 			continue
 		}
 		if e.State = Open; i == len(unsettled)-1 && e == s.newest() && e.Version == Version && !f.packed {
-			s.file = f
+			s.file, s.began = f, s.options.Elapsed()
 			return
 		}
 		e.Packed = f.packed
@@ -327,6 +337,7 @@ func (s *Store) ensureFile(ctx context.Context) error {
 		return nil
 	}
 	now := s.now()
+	s.began = s.options.Elapsed()
 	e := &Entry{Name: s.catalog.newName(s.options.Directory, now), State: Open, Opened: now.UTC()}
 	if last := s.newest(); last != nil && !e.Opened.After(last.Opened) {
 		e.Opened = last.Opened.Add(time.Nanosecond) // the clock was set back: files stay in their order

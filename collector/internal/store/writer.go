@@ -50,11 +50,9 @@ func (w *Writer) Write(batch []record.Record) (tried, written int, err error) {
 		}
 	}
 	tried = min(len(batch), mostOfTransaction)
-	err = w.store.Write(context.Background(), batch[:tried])
-	if w.last = time.Now(); err != nil {
-		return tried, 0, err
-	}
-	return tried, tried, nil
+	written, err = w.store.writeRecords(context.Background(), batch[:tried])
+	w.last = time.Now()
+	return tried, written, err
 }
 
 // End lets writes wait no longer.
@@ -68,30 +66,36 @@ func Sink(to sink.Writer, room *sink.Room) *sink.Queued {
 	return sink.NewQueued(to, sink.Settings{Name: "store", Room: room, Retry: true})
 }
 
-// Write writes records in one transaction: all of them, or none.
+// Write writes records in one transaction: all of them, or none. Those that the database refuses are left out.
 func (s *Store) Write(ctx context.Context, batch []record.Record) error {
-	err := s.write(ctx, batch)
-	if err != nil && invalidated(err) {
-		err = errors.Join(err, s.reopen(ctx))
-	}
+	_, err := s.writeRecords(ctx, batch)
 	return err
 }
 
-func (s *Store) write(ctx context.Context, batch []record.Record) error {
+// writeRecords is Write, and returns how many records need not be written again, from the first on.
+func (s *Store) writeRecords(ctx context.Context, batch []record.Record) (done int, err error) {
+	done, err = s.write(ctx, batch)
+	if err != nil && invalidated(err) {
+		err = errors.Join(err, s.reopen(ctx))
+	}
+	return done, err
+}
+
+func (s *Store) write(ctx context.Context, batch []record.Record) (done int, err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	defer s.publish()
 	if err := s.writable(ctx); err != nil {
 		s.refuse(err)
-		return err
+		return 0, err
 	}
-	if err := s.file.write(ctx, batch); err != nil {
+	if done, err = s.file.writeParts(ctx, batch, s.leaveOut); err != nil {
 		err = fmt.Errorf("write into %s: %w", s.path(s.file.entry.Name), err)
 		s.refuse(err)
-		return err
+		return done, err
 	}
 	s.written()
-	return nil
+	return done, nil
 }
 
 // writable makes sure that there is room on the disk and a file to write into.
@@ -192,10 +196,14 @@ func (s *Store) Tend(ctx context.Context) {
 	}
 }
 
-// ended reports whether the time of the file is over: its hour, or its day if it has little. A clock that
-// is set back ends no file.
+// ended reports whether the time of the file is over: its hour, or its day if it has little. A clock that is set back
+// ends no file, but after so much time a file ends, whatever the clock says: one that was begun while the clock was far
+// ahead would go on until then.
 func (s *Store) ended(now time.Time) bool {
-	e := s.file.entry
+	e, open := s.file.entry, s.options.Elapsed()-s.began
+	if open >= 24*time.Hour || open >= time.Hour && e.Packets+e.Records > s.options.Quiet {
+		return true
+	}
 	if !now.UTC().Truncate(time.Hour).After(e.Opened.Truncate(time.Hour)) {
 		return false
 	}

@@ -54,7 +54,7 @@ var (
 	}
 	descPackets = &metrics.Desc{
 		Name:   "waymark_joined_packets_total",
-		Help:   "Packets by path, and by what became of them: arrived, lost or unknown.",
+		Help:   "Packets by path, joined from postcards or traced, and by what became of them: arrived, lost or unknown.",
 		Labels: []string{"path", "verdict"},
 	}
 	descNegative = &metrics.Desc{
@@ -188,10 +188,19 @@ func New(most int) *Counters {
 	return &Counters{paths: newFamily(most), segments: newFamily(most), found: map[string]*place{}, now: time.Now}
 }
 
-// Observe counts a record, if it is a path.
+// Observe counts a record, if it is a path, or the trace of a packet of somebody's: probes, and copies that nodes send
+// back, are no traffic.
 func (c *Counters) Observe(r record.Record) {
-	p, ok := r.(*record.Path)
-	if !ok {
+	var p *record.Path
+	switch r := r.(type) {
+	case *record.Path:
+		p = r
+	case *record.Trace:
+		if r.Active || r.Copy || len(r.Nodes) == 0 {
+			return
+		}
+		p = pathOf(r)
+	default:
 		return
 	}
 	c.mu.Lock()
@@ -221,6 +230,29 @@ func (c *Counters) Observe(r record.Record) {
 			s.delay.Add(since)
 		}
 	}
+}
+
+// pathOf is the path of a trace, with what series are made of.
+func pathOf(r *record.Trace) *record.Path {
+	p := &record.Path{Verdict: record.PathArrived}
+	if r.OnItsWay {
+		p.Verdict = record.PathUnknown // the trace was seen before the end
+	}
+	var first, before time.Time
+	for i := range r.Nodes {
+		n := record.PathNode{Node: r.Nodes[i].NodeName, NodeData: r.Nodes[i]}
+		if at := n.Timestamp; at.Valid {
+			if before.IsZero() {
+				first = at.Value
+			} else {
+				since, whole := at.Value.Sub(before).Nanoseconds(), at.Value.Sub(first).Nanoseconds()
+				n.SincePrevious, p.Delay = &since, &whole
+			}
+			before = at.Value
+		}
+		p.Nodes = append(p.Nodes, n)
+	}
+	return p
 }
 
 // place finds the series of a path.

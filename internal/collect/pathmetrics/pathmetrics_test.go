@@ -185,3 +185,43 @@ func BenchmarkObserve(b *testing.B) {
 		c.Observe(p)
 	}
 }
+
+// Traces of somebody's packets are counted as paths are, and probes and copies are not.
+func TestTraces(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0)
+	trace := func(change func(*record.Trace)) *record.Trace {
+		r := &record.Trace{}
+		for i, name := range []string{"athos", "porthos", "aramis"} {
+			r.Nodes = append(r.Nodes, record.NodeData{
+				NodeName: name, TransitDelay: record.NewField(uint32(2000), true),
+				Timestamp: record.NewField(at.Add(time.Duration(i)*time.Millisecond), true),
+			})
+		}
+		change(r)
+		return r
+	}
+	c := New(10)
+	c.Observe(trace(func(*record.Trace) {}))
+	c.Observe(trace(func(r *record.Trace) { r.OnItsWay = true }))
+	c.Observe(trace(func(r *record.Trace) { r.Active = true }))
+	c.Observe(trace(func(r *record.Trace) { r.Copy = true }))
+	c.Observe(trace(func(r *record.Trace) { r.Nodes = nil }))
+	got := scrape(t, c, "")
+	const way = "athos>porthos>aramis"
+	packets := got["waymark_joined_packets_total"]
+	if n := find(t, packets, way, "arrived").GetCounter().GetValue(); n != 1 {
+		t.Errorf("%v arrived", n)
+	}
+	if n := find(t, packets, way, "unknown").GetCounter().GetValue(); n != 1 {
+		t.Errorf("%v unknown", n)
+	}
+	if h := find(t, got["waymark_joined_path_delay_seconds"], way).GetHistogram(); h.GetSampleCount() != 2 || h.GetSampleSum() != 0.004 {
+		t.Errorf("%v", h)
+	}
+	if h := find(t, got["waymark_joined_segment_delay_seconds"], "athos", "porthos").GetHistogram(); h.GetSampleCount() != 2 {
+		t.Errorf("%v", h)
+	}
+	if h := find(t, got["waymark_joined_held_seconds"], "porthos", "aramis").GetHistogram(); h.GetSampleCount() != 2 {
+		t.Errorf("%v", h)
+	}
+}

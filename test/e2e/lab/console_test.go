@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -57,7 +58,7 @@ func TestDemoConsole(t *testing.T) {
 	}
 	for question, wrong := range map[string]func(string) string{
 		"/v1/paths": a.paths, "/v1/segments?order=link": a.slow, "/v1/segments?order=loss": a.lossy,
-		"/v1/changes?window=2s": a.changes, "/v1/loss": a.losses,
+		"/v1/changes?window=2s": a.changes, "/v1/loss": a.losses, "/v1/packets?limit=100": a.clocks,
 	} {
 		said := "" // for what the test ends with
 		t.Cleanup(func() { t.Log(question, said) })
@@ -181,6 +182,32 @@ func (a asked) changes(question string) string {
 		}
 	}
 	return fmt.Sprint(got)
+}
+
+// clocks wants that it is known of all nodes how wrong their clocks are at most.
+func (a asked) clocks(question string) string {
+	var got struct {
+		Packets []struct {
+			Nodes []struct {
+				node
+				ClockError *uint64 `json:"clock_error_ns"`
+			}
+		}
+	}
+	a.get(question, &got)
+	known := map[string]uint64{}
+	for _, p := range got.Packets {
+		for _, n := range p.Nodes {
+			if n.ClockError != nil {
+				known[n.Name] = *n.ClockError
+			}
+		}
+	}
+	const ms = 1_000_000 // clock-error in the configurations
+	if maps.Equal(known, map[string]uint64{"athos": ms, "porthos": ms, "dartagnan": ms, "aramis": ms}) {
+		return ""
+	}
+	return fmt.Sprint(known)
 }
 
 // losses wants that the flow by the lossy link loses packets on it, and the other flow none; and the same from

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// wrongClock is a store whose clock is set apart from the time that passes.
+type wrongClock struct {
+	*clock
+	passed atomic.Int64
+}
+
+func (w *wrongClock) elapsed() time.Duration { return time.Duration(w.passed.Load()) }
+
+// pass lets time pass, by both.
+func (w *wrongClock) pass(d time.Duration) {
+	w.passed.Add(int64(d))
+	w.set(w.now().Add(d))
+}
+
+func (w *wrongClock) opened(t *testing.T, o Options) (*Store, *notes) {
+	t.Helper()
+	o.Now, o.Elapsed, o.Quiet, o.byHand, o.Unpacked = w.now, w.elapsed, 50, true, true
+	return opened(t, o)
+}
+
+// names are the names of a store's files, and of the last one its state.
+func (s *Store) names(t *testing.T) (list []string) {
+	t.Helper()
+	s.settled(t)
+	for _, e := range s.Files() {
+		list = append(list, e.Name+" "+string(e.State))
+	}
+	return list
+}
+
+// A file that was begun while the clock was a year ahead ends after an hour, or a day if it has little, and leaves in its
+// time.
+func TestClockAheadWhenFileBegins(t *testing.T) {
+	w := &wrongClock{clock: &clock{at: start.AddDate(1, 0, 0)}}
+	s, said := w.opened(t, Options{Directory: t.TempDir(), Age: 48 * time.Hour})
+	put(t, s, some(100, start))
+	w.set(start) // it is corrected
+	w.pass(59 * time.Minute)
+	s.Tend(t.Context())
+	if got := s.names(t); len(got) != 1 {
+		t.Errorf("after 59 minutes: %q", got)
+	}
+	w.pass(2 * time.Minute)
+	s.Tend(t.Context())
+	if got := s.names(t); len(got) != 2 || got[0] != "2027-11-21T12 closed" || got[1] != "2026-11-21T13 open" {
+		t.Errorf("after 61 minutes: %q", got)
+	}
+	put(t, s, some(10, start)) // little
+	w.pass(23 * time.Hour)
+	s.Tend(t.Context())
+	if got := s.names(t); len(got) != 2 {
+		t.Errorf("a file with little, before its day is over: %q", got)
+	}
+	for range 4 * 24 {
+		w.pass(time.Hour)
+		s.Tend(t.Context())
+	}
+	for _, e := range s.Files() {
+		if e.Closed.After(start.AddDate(0, 6, 0)) || !e.Closed.IsZero() && e.Closed.Before(w.now().Add(-49*time.Hour)) {
+			t.Errorf("%+v is still there at %v\n%s", e, w.now(), said)
+		}
+	}
+	if ask(t, s, countPackets) != 0 {
+		t.Errorf("packets are older than is kept:\n%s", said)
+	}
+}
+
+// A clock that is a month ahead for a moment removes nothing; one that stays there is believed after a sixteenth of the age.
+func TestClockAheadForAMoment(t *testing.T) {
+	w := &wrongClock{clock: &clock{at: start}}
+	o := Options{Directory: t.TempDir(), Age: 48 * time.Hour}
+	s, said := w.opened(t, o)
+	write := func(hours int) {
+		for range hours {
+			put(t, s, some(100, w.now()))
+			w.pass(time.Hour)
+			s.Tend(t.Context())
+			s.settled(t) // a file is closed by the clock of then
+		}
+	}
+	all := func(when string, want float64) {
+		t.Helper()
+		if got := ask(t, s, countPackets); got != want {
+			t.Errorf("%s: %v packets, want %v\n%s", when, got, want, said)
+		}
+	}
+	write(3)
+	const month = 30 * 24 * time.Hour
+	right := w.now()
+	w.set(right.Add(month))
+	write(1)
+	all("while the clock is ahead", 400)
+	w.set(right.Add(time.Hour))
+	write(1)
+	all("after it was corrected", 500)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// The next collector starts with a wrong clock.
+	right = w.now()
+	w.set(right.Add(month))
+	s, said = w.opened(t, o)
+	write(1)
+	all("started with a clock that is ahead", 600)
+	w.set(right.Add(time.Hour))
+	write(1)
+	all("corrected again", 700)
+	w.set(w.now().Add(month)) // this is the right time: the machine was suspended
+	write(2)
+	all("ahead for two hours", 900)
+	write(3)
+	all("ahead for five hours", 700) // what was written at the right time before has left
+}
