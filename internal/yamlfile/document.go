@@ -32,7 +32,10 @@ const (
 	MaxValues = 8 << 20
 )
 
-var crlf = []byte("\r\n")
+var (
+	byteOrderMark = []byte("\ufeff")
+	crlf          = []byte("\r\n")
+)
 
 // Read returns the text of the file at path, or as much as [Format.Parse] needs to refuse it.
 func Read(path string) ([]byte, error) {
@@ -54,8 +57,8 @@ func (r *Reader) document(data []byte) ast.Node {
 		r.Fault(invalidUTF8(data), "", "the file is not UTF-8 text", "save it as UTF-8")
 		return nil
 	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin UTF-8 with a byte order mark
-	if bytes.Contains(data, crlf) { // which the parser counts as two lines after a comment
+	data = bytes.TrimPrefix(data, byteOrderMark) // some editors begin UTF-8 with a byte order mark
+	if bytes.Contains(data, crlf) {              // which the parser counts as two lines after a comment
 		data = bytes.ReplaceAll(data, crlf, []byte("\n"))
 	}
 	if at, found := longWord(data); found {
