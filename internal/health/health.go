@@ -151,7 +151,7 @@ var kinds = []Kind{
 	{BPFUnusable, Error, "the kernel refuses BPF programs"},
 	{BTFMissing, Degraded, "the kernel has no BTF"},
 	{BlocksMissed, Degraded, "blocks of measured flows have no result"},
-	{CapabilityMissing, Error, "a capability is missing"},
+	{CapabilityMissing, Error, "a capability is missing (hint if only ports below 1024 need it)"},
 	{ClockUnsynced, Degraded, "the clock is not synchronised"},
 	{ClsactMissing, Error, "the kernel has neither tcx nor clsact"},
 	{CollectorAway, Degraded, "a collector cannot be reached"},
