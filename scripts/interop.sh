@@ -134,8 +134,8 @@ step_answers() {
 	WAYMARK_PROGRAM=$PWD/bin/waymark go test -count=1 -v -run TestTop ./test/e2e/history
 }
 
-step_kernels() { scripts/kernels.sh 6.1 6.12; }
-step_arm64() { scripts/kernels.sh 6.1-arm64 6.12-arm64; }
+step_kernels() { scripts/kernels.sh 6.1 6.12 | left_out; }
+step_arm64() { scripts/kernels.sh 6.1-arm64 6.12-arm64 | left_out; } # pipefail is on
 step_nics() { scripts/nics.sh 6.12 6.12-arm64; }
 
 passed=() failed=()

@@ -250,6 +250,9 @@ card() {
 	kill $pid 2>/dev/null || true
 	grep -oE 'nics: (eth|FAIL|complaint|cannot).*' "$log" || true
 	! grep -qE '^nics: (FAIL|complaint|cannot)' "$log" || status=1
+	# The kernel has it on when a card appears. Off, the cards' segments would not be joined, and order not at risk.
+	[ "$(grep -cE '^nics: eth[01] (begins|ends) with receive offload \(GRO\) on' "$log")" -eq 4 ] ||
+		bad "not both cards had receive offload on from the beginning to the end" || status=1
 	# What arrived and was not left to the stack. In tc, status has no number of its own for it.
 	local served
 	served=$(sed -n 's/^nics: status //p' "$log" | jq -c '[.interfaces[] | {name, hook: .ingress_hook, fast: ((.ingress | add) - (.to_stack | add // 0))}]' 2>/dev/null || true)

@@ -18,7 +18,8 @@ import (
 )
 
 func newConfigCommand(opts *options) *cobra.Command {
-	cmd := commandline.Group("config", "Check and show configuration files", newConfigCheckCommand(opts), newConfigShowCommand(opts))
+	cmd := commandline.Group("config", "Check, show and migrate configuration files", newConfigCheckCommand(opts),
+		newConfigShowCommand(opts), newConfigMigrateCommand(opts))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 && (args[0] == "-" || strings.ContainsAny(args[0], "./")) {
 			return commandline.Usagef("%q is not a command of %q; use '%s check %s'", args[0], cmd.CommandPath(), cmd.CommandPath(), args[0])

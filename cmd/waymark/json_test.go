@@ -72,6 +72,7 @@ func TestErrorsInJSON(t *testing.T) {
 		{Command: "config check", Args: none, Code: commandline.ExitFailure},
 		{Command: "config check", Args: bad, Code: commandline.ExitFailure, Faults: 2},
 		{Command: "config show", Args: bad, Code: commandline.ExitFailure, Faults: 2},
+		{Command: "config migrate", Args: bad, Code: commandline.ExitFailure, Faults: 2},
 		{Command: "decode", Args: none, Code: commandline.ExitFailure, Speaks: true},
 		{Command: "completion", Args: "bash", Code: commandline.ExitUsage, Speaks: true},
 		{Command: "completion", Args: "ksh", Code: commandline.ExitUsage, Speaks: true},

@@ -82,7 +82,6 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.warnOfRenamed(file)
 	held, err := places.Hold(a.options.Place)
 	if err != nil {
 		return err

@@ -96,13 +96,6 @@ func (a *Agent) Reload() error {
 	return err
 }
 
-// warnOfRenamed logs which keys of a file have the name that they had before.
-func (a *Agent) warnOfRenamed(file *service.State) {
-	for _, f := range file.Config.Renamed() {
-		a.log.Warn(f.Error())
-	}
-}
-
 // reload also reports what the file changed: whether it ended changes made through the
 // API, and the warnings that the earlier configuration did not have.
 func (a *Agent) reload() (done api.Reloaded, err error) {
@@ -129,7 +122,6 @@ func (a *Agent) reload() (done api.Reloaded, err error) {
 	a.forget(a.options.Place.RunningFile())
 	begun, known := a.health.lookForLog()
 	a.log.Info("configuration reloaded", "file", a.options.ConfigFile, "warnings_as_before", known)
-	a.warnOfRenamed(file)
 	if before.Modified {
 		a.log.Warn("changes made at runtime have ended with the reload")
 	}

@@ -32,7 +32,18 @@ func (h *nodeHealth) Warnings(s *service.State) []health.Warning {
 
 func (h *nodeHealth) ofNode(s *service.State) []health.Warning {
 	ws := append(health.CheckNode(h.facts(s)), sourcelessWarnings(s.Resolved.Sourceless)...)
-	return append(ws, h.fastWarnings()...)
+	return append(append(ws, h.fastWarnings()...), renamedWarnings(s.Config)...)
+}
+
+// renamedWarnings are about keys of the file that have the name that they had before.
+func renamedWarnings(c *config.Config) []health.Warning {
+	var ws []health.Warning
+	for _, f := range c.Renamed() {
+		ws = append(ws, health.New(health.KeyRenamed, "",
+			fmt.Sprintf("%s:%d:%d: %s; the former name is still accepted", f.File, f.Line, f.Column, f.Problem),
+			f.Cure+"; then run: waymark agent reload"))
+	}
+	return ws
 }
 
 // since lists the warnings and hints that are not among the earlier ones.

@@ -80,7 +80,8 @@ func TestFormerKeyOfPathTrace(t *testing.T) {
 	if err != nil || c.Trace == nil || len(c.Trace.Allow) != 1 {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	const want = `F:2:1: the key "trace" in the file is now called "path-trace"; write path-trace: instead`
+	const want = `F:2:1: the key "trace" in the file is now called "path-trace"; write path-trace: instead, ` +
+		`or run: waymark config migrate F --write`
 	if len(warned) != 1 || warned[0].Error() != want || len(c.Renamed()) != 1 {
 		t.Errorf("%v, want %s", warned, want)
 	}

@@ -73,6 +73,12 @@ func Check(name string, data []byte, elsewhere bool) (c *Config, unread Faults, 
 
 // parse reads a configuration; look, unless nil, checks it against its surroundings.
 func parse(name string, data []byte, look func(*decoder, *Config)) (*Config, error) {
+	c, _, err := read(name, data, look)
+	return c, err
+}
+
+// read is parse that also returns the reader, which knows how the file is written.
+func read(name string, data []byte, look func(*decoder, *Config)) (*Config, *yamlfile.Reader, error) {
 	d := &decoder{nodeFile.NewReader(name)}
 	c := &Config{}
 	switch node, ok := d.Document(data, c); {
@@ -92,12 +98,12 @@ func parse(name string, data []byte, look func(*decoder, *Config)) (*Config, err
 		}
 	}
 	if err := d.Err(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range c.Sinks {
 		c.Sinks[i].setDefaults(c.Node.ID)
 	}
-	return c, nil
+	return c, d.Reader, nil
 }
 
 // isTopology reports whether a file has a list of nodes, as topologies of labs do.

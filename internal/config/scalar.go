@@ -29,6 +29,7 @@ var nodeFile = &yamlfile.Format{
 	TooLarge: "split the node's configuration, or remove what it does not need",
 	TooMany:  "remove what the node does not need",
 	Empty:    "write at least: node: {}",
+	Migrate:  "waymark config migrate %s --write",
 }
 
 func word[T comparable](name string, value T) yamlfile.Word[T] {

@@ -80,6 +80,7 @@ const (
 	InterfaceMissing    Code = "interface_missing"
 	JITDisabled         Code = "jit_disabled"
 	KernelIOAM6         Code = "kernel_ioam6_enabled"
+	KeyRenamed          Code = "key_renamed"
 	KernelUnheard       Code = "kernel_events_unheard"
 	LROEnabled          Code = "lro_enabled"
 	MemlockLimited      Code = "memlock_limited"
@@ -150,7 +151,7 @@ var kinds = []Kind{
 	{BPFUnusable, Error, "the kernel refuses BPF programs"},
 	{BTFMissing, Degraded, "the kernel has no BTF"},
 	{BlocksMissed, Degraded, "blocks of measured flows have no result"},
-	{CapabilityMissing, Error, "a capability is missing"},
+	{CapabilityMissing, Error, "a capability is missing (hint if only ports below 1024 need it)"},
 	{ClockUnsynced, Degraded, "the clock is not synchronised"},
 	{ClsactMissing, Error, "the kernel has neither tcx nor clsact"},
 	{CollectorAway, Degraded, "a collector cannot be reached"},
@@ -186,6 +187,7 @@ var kinds = []Kind{
 	{JITDisabled, Degraded, "the BPF JIT compiler is off"},
 	{KernelUnheard, Degraded, "the events of the kernel's own IOAM are not received"},
 	{KernelIOAM6, Error, "the kernel fills IOAM on a served interface, too"},
+	{KeyRenamed, Info, "a key of the configuration has a former name"},
 	{LROEnabled, Degraded, "large receive offload merges packets"},
 	{LoopbackSuppressed, Hint, "packets with the Loopback flag are not returned"},
 	{MemlockLimited, Info, "locked memory is limited"},

@@ -184,7 +184,7 @@ func TestOneClockNeedsNoSynchronisation(t *testing.T) {
 
 func healthyKernel() Kernel {
 	yes := Support{Yes: true}
-	return Kernel{Release: "6.12", Capability: math.MaxUint64, BTF: true, Memlock: 8 << 20,
+	return Kernel{Release: "6.12", Capability: math.MaxUint64, FreePorts: 1024, BTF: true, Memlock: 8 << 20,
 		Classifier: yes, JIT: yes, XDP: yes, TCX: yes, RingBuffer: yes, TAI: yes}
 }
 
@@ -204,6 +204,10 @@ func TestCheckKernel(t *testing.T) {
 		{"no net admin", func(k *Kernel) { k.Capability &^= 1 << unix.CAP_NET_ADMIN }, "capabilities", "error", CapabilityMissing},
 		{"no sys admin", func(k *Kernel) { k.Capability &^= 1 << unix.CAP_SYS_ADMIN }, "capabilities", "error", CapabilityMissing},
 		{"no raw sockets", func(k *Kernel) { k.Capability &^= 1 << unix.CAP_NET_RAW }, "capabilities", "warning", PathMTUUnwatched},
+		{"no low ports", func(k *Kernel) { k.Capability &^= 1 << unix.CAP_NET_BIND_SERVICE }, "capabilities", "hint", CapabilityMissing},
+		{"no low ports, above STAMP's", func(k *Kernel) { k.Capability, k.FreePorts = k.Capability&^(1<<unix.CAP_NET_BIND_SERVICE), 863 },
+			"capabilities", "hint", CapabilityMissing},
+		{"all ports are free", func(k *Kernel) { k.Capability, k.FreePorts = k.Capability&^(1<<unix.CAP_NET_BIND_SERVICE), 862 }, "capabilities", "ok", ""},
 		{"no classifier", func(k *Kernel) { k.Classifier = Support{} }, "bpf programs", "error", BPFUnusable},
 		{"no ring buffer", func(k *Kernel) { k.RingBuffer = Support{} }, "ring buffer", "error", RingBufferMissing},
 		{"no tcx", func(k *Kernel) { k.TCX, k.Clsact = Support{}, Support{Yes: true} }, "tcx", "info", TCXMissing},
@@ -249,6 +253,24 @@ func TestOrdinaryUser(t *testing.T) {
 		}
 		if text := c.Detail; want == "unknown" && !strings.Contains(text, "run it as root") {
 			t.Errorf("%s: %q does not say what to do", c.Name, text)
+		}
+	}
+}
+
+// The cure has every capability of the service's unit.
+func TestCapabilityCure(t *testing.T) {
+	unit, err := os.ReadFile("../../packaging/systemd/waymark.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, ok := strings.Cut(string(unit), "\nCapabilityBoundingSet=")
+	line, _, _ := strings.Cut(after, "\n")
+	if !ok || len(strings.Fields(line)) < 4 {
+		t.Fatalf("the unit has the capabilities %q", line)
+	}
+	for _, name := range strings.Fields(line) {
+		if !strings.Contains(capabilityCure, name) {
+			t.Errorf("%q lacks %s", capabilityCure, name)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +23,7 @@ type Support struct {
 type Kernel struct {
 	Release    string
 	Capability uint64 // effective, one bit each
+	FreePorts  int    // ports from here on need no capability
 	BTF        bool
 	Memlock    uint64
 	Classifier Support // tc programs with clsact
@@ -42,6 +44,7 @@ func ReadKernel() Kernel {
 		k.Release = unix.ByteSliceToString(uts.Release[:])
 	}
 	k.Capability, _ = effectiveCapabilities()
+	k.FreePorts = freePorts()
 	_, err := os.Stat("/sys/kernel/btf/vmlinux")
 	k.BTF = err == nil
 	var limit unix.Rlimit
@@ -92,7 +95,20 @@ func MissingCapabilities(effective uint64) []string {
 	return missing
 }
 
-const capabilityCure = "run it as root with CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN, or give it these with " +
+// freePorts is 1024, unless this network namespace has another value.
+func freePorts() int {
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_unprivileged_port_start")
+	if err != nil {
+		return 1024
+	}
+	port, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 1024
+	}
+	return port
+}
+
+const capabilityCure = "run it as root with CAP_NET_ADMIN, CAP_NET_BIND_SERVICE, CAP_NET_RAW and CAP_SYS_ADMIN, or give it these with " +
 	"AmbientCapabilities and CapabilityBoundingSet in its systemd unit"
 
 // CheckCapabilities returns an error with a cure when this process lacks
@@ -186,6 +202,9 @@ func CheckTime(c Clock, oneClock bool) Check {
 	return passed("clock", fmt.Sprintf("synchronised within %v, TAI − UTC %v", c.MaxError, c.TAIOffset))
 }
 
+// stampPort is the lowest port that agents use (RFC 8762 §4.1).
+const stampPort = 862
+
 func checkCapability(k Kernel) Check {
 	if missing := MissingCapabilities(k.Capability); len(missing) > 0 {
 		return failed(
@@ -203,6 +222,13 @@ func checkCapability(k Kernel) Check {
 			"capabilities",
 			New(PathMTUUnwatched, "", "this process lacks CAP_NET_RAW (to receive and relay ICMPv6 errors about tunnelled packets)", capabilityCure),
 		)
+	}
+	if k.Capability&(1<<unix.CAP_NET_BIND_SERVICE) == 0 && k.FreePorts > stampPort {
+		w := New(CapabilityMissing, "", fmt.Sprintf("this process lacks CAP_NET_BIND_SERVICE: an agent like it answers nothing at ports "+
+			"below %d, such as STAMP at port %d", k.FreePorts, stampPort),
+			capabilityCure+"; or listen at higher ports")
+		w.Severity, w.Title = Hint, "the capability for low ports is missing"
+		return failed("capabilities", w)
 	}
 	return passed("capabilities", "all that the agent needs")
 }

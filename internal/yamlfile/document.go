@@ -33,6 +33,11 @@ const (
 	MaxValues = 8 << 20
 )
 
+var (
+	byteOrderMark = []byte("\ufeff")
+	crlf          = []byte("\r\n")
+)
+
 // Read returns the text of the file at path, or as much as [Format.Parse] needs to refuse it.
 func Read(path string) ([]byte, error) {
 	data, err := inputfile.Read(path, MaxFileSize)
@@ -53,7 +58,10 @@ func (r *Reader) document(data []byte) ast.Node {
 		r.Fault(invalidUTF8(data), "", "the file is not UTF-8 text", "save it as UTF-8")
 		return nil
 	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin UTF-8 with a byte order mark
+	data = bytes.TrimPrefix(data, byteOrderMark) // some editors begin UTF-8 with a byte order mark
+	if bytes.Contains(data, crlf) {              // which the parser counts as two lines after a comment
+		data = bytes.ReplaceAll(data, crlf, []byte("\n"))
+	}
 	if at, found := longWord(data); found {
 		r.Fault(at, "", fmt.Sprintf("a text is longer than %d octets", maxWord), "no value of a configuration is that long: correct it")
 		return nil

@@ -9,6 +9,7 @@
 //
 //	key      the key in the file
 //	default  the value of an absent key, as it would be written
+//	was      the key that it was before; it is still read
 //	optional without the key, the file means what no value expresses: any, or (true) what its text says
 //	required the key must be present
 //	of       of an inner struct: its keys are those of the outer one, for this value of the key kind
@@ -34,6 +35,7 @@ type Format struct {
 	TooLarge string // the cure of a file that is larger than MaxFileSize
 	TooMany  string // the cure of one that has more than MaxValues
 	Empty    string // the cure of one without any value
+	Migrate  string // the command that renames keys in the file %s; "" if there is none
 
 	// Pieces are for tests, which need no large files then. Without them, they are as usual.
 	Pieces Pieces

@@ -3,7 +3,6 @@
 package yamlfile
 
 import (
-	"fmt"
 	"iter"
 	"maps"
 	"reflect"
@@ -17,7 +16,7 @@ type Reader struct {
 	source  Source
 	faults  Faults
 	faulty  map[string]bool // paths that have an error
-	renamed Faults          // keys with the name that they had before
+	renamed []renamed       // keys with the name that they had before
 
 	lists []section // that were taken out of a large file
 	line  int       // of the file before the text that is being decoded
@@ -87,25 +86,6 @@ func (r *Reader) Fault(at Position, path, problem, cure string) {
 	f.Line, f.Column = r.LineOf(at), at.Column
 	r.faults = append(r.faults, f)
 }
-
-// rename notes that a key has the name that it had before.
-func (r *Reader) rename(at Position, path string, f Field) {
-	if len(r.renamed) == MostCounted {
-		return
-	}
-	fault := newFault(
-		r.source.file,
-		Join(path, f.Was),
-		fmt.Sprintf("the key %q in %s is now called %q", f.Was, Named(path), f.Key),
-		fmt.Sprintf("write %s: instead", f.Key),
-	)
-	fault.Line, fault.Column = r.LineOf(at), at.Column
-	r.renamed = append(r.renamed, fault)
-}
-
-// Renamed are the keys of the file that have the name that they had before: they are
-// accepted, and a user should be warned.
-func (r *Reader) Renamed() Faults { return r.renamed }
 
 // Refuse reports an error of the value at path by a rule of the file, unless it may be the
 // consequence of one that was reported before.

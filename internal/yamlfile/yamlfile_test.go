@@ -203,6 +203,16 @@ func TestTextsOfAnotherFile(t *testing.T) {
 	}
 }
 
+// Lines are counted as editors do, whatever ends them.
+func TestLinesOfCRLF(t *testing.T) {
+	const text = "# first\n{\n  # second\n  \"name\": \"a\",\n  # third\n  \"colour\": 1\n}\n"
+	for _, file := range []string{text, strings.ReplaceAll(text, "\n", "\r\n")} {
+		if _, err := parseLibrary(file); err == nil || !strings.HasPrefix(err.Error(), `F:6:3: unknown key "colour"`) {
+			t.Errorf("%q: %v", file, err)
+		}
+	}
+}
+
 // A key that has been renamed is read by its former name, too, and is reported.
 func TestRenamedKey(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{

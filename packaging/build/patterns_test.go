@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// pattern is what documents write for the file of a package of waymark.
+// pattern is what documents write for the file of a package of a program.
 var pattern = regexp.MustCompile(`waymark[-_][^\s/]*\*[^\s/]*\.(?:deb|rpm|tar\.gz|oci\.tar)`)
 
 // A command of a document finds one file among those of all programs, kinds and architectures.
@@ -23,7 +23,12 @@ func TestPatternsOfDocuments(t *testing.T) {
 	for name := range o.write(t) {
 		names[name], names[other.Replace(name)] = true, true
 	}
-	for document, patterns := range map[string]int{"docs/install.md": 3, "docs/how-to/containers.md": 1} {
+	for document, patterns := range map[string]int{
+		"docs/install.md":                 4,
+		"docs/how-to/containers.md":       5,
+		"docs/how-to/ansible.md":          2,
+		"packaging/ansible/inventory.yml": 1,
+	} {
 		text, err := os.ReadFile("../../" + document)
 		if err != nil {
 			t.Fatal(err)
@@ -39,8 +44,12 @@ func TestPatternsOfDocuments(t *testing.T) {
 					list = append(list, name)
 				}
 			}
-			if len(list) != 1 || !strings.HasPrefix(list[0], "waymark-1.2.3") && !strings.HasPrefix(list[0], "waymark_1.2.3") {
-				t.Errorf("%s: %s matches %q, want one file of waymark", document, p, list)
+			program := "waymark"
+			if strings.HasPrefix(p, "waymark-collector") {
+				program = "waymark-collector"
+			}
+			if len(list) != 1 || !strings.HasPrefix(list[0], program+"-1.2.3") && !strings.HasPrefix(list[0], program+"_1.2.3") {
+				t.Errorf("%s: %s matches %q, want one file of %s", document, p, list, program)
 			}
 		}
 	}

@@ -139,8 +139,14 @@ func layer(p Program, files []File) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Write writes the images of a program, by architecture, as one archive in the layout of OCI:
-// podman load, docker load, skopeo copy oci-archive:FILE.
+// Reference is the name that an image of the program has where its archive is loaded. A version with
+// build metadata, as in 0.1.0+20261128.abc, has a "+", which no tag may have: it becomes a "-".
+func (p Program) Reference() string {
+	return "localhost/" + p.Name + ":" + strings.ReplaceAll(p.Version, "+", "-")
+}
+
+// Write writes the images of a program, by architecture, as one archive in the layout of OCI, for
+// podman load and skopeo copy oci-archive:FILE.
 func Write(archive string, p Program, images map[string]v1.Image) error {
 	var index v1.ImageIndex = mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, arch := range slices.Sorted(maps.Keys(images)) {
@@ -158,8 +164,8 @@ func Write(archive string, p Program, images map[string]v1.Image) error {
 	if err != nil {
 		return err
 	}
-	name := map[string]string{"org.opencontainers.image.ref.name": p.Version}
-	if err := to.AppendIndex(index, layout.WithAnnotations(name)); err != nil {
+	names := map[string]string{"org.opencontainers.image.ref.name": p.Reference(), "io.containerd.image.name": p.Reference()}
+	if err := to.AppendIndex(index, layout.WithAnnotations(names)); err != nil {
 		return err
 	}
 	return pack(archive, dir, p.Time)

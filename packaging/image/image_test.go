@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
@@ -69,8 +70,13 @@ func TestArchive(t *testing.T) {
 		t.Error(err)
 	}
 	manifest, err := outer.IndexManifest()
-	if err != nil || len(manifest.Manifests) != 1 || manifest.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "1.2.3" {
+	if err != nil || len(manifest.Manifests) != 1 {
 		t.Fatalf("%+v, %v", manifest, err)
+	}
+	for _, key := range []string{"org.opencontainers.image.ref.name", "io.containerd.image.name"} {
+		if got := manifest.Manifests[0].Annotations[key]; got != "localhost/waymark:1.2.3" {
+			t.Errorf("%s is %q", key, got)
+		}
 	}
 	index, err := outer.ImageIndex(manifest.Manifests[0].Digest)
 	if err != nil {
@@ -160,6 +166,23 @@ func unpacked(t *testing.T, archive []byte) string {
 		if err := os.WriteFile(name, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// What an image is called is a reference for every version that scripts/version.sh prints.
+func TestReference(t *testing.T) {
+	for version, want := range map[string]string{
+		"1.2.3": "1.2.3", "1.2.3+x": "1.2.3-x", "0.1.0+20261128.abcdef123456-dirty": "0.1.0-20261128.abcdef123456-dirty", "0.1.0+unknown": "0.1.0-unknown",
+	} {
+		p := program()
+		p.Version = version
+		tag, err := name.NewTag(p.Reference()) // to which "localhost" is a part of the repository
+		if err != nil || tag.RepositoryStr() != "localhost/waymark" || tag.TagStr() != want {
+			t.Errorf("%s: %s, %v", version, p.Reference(), err)
+		}
+	}
+	if _, err := name.NewTag("localhost/waymark:1.2.3+x"); err == nil {
+		t.Error("the parser accepts any tag, so this test says nothing")
 	}
 }
 

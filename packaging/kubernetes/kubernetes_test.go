@@ -9,6 +9,7 @@ package kubernetes
 import (
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -103,6 +104,12 @@ func TestManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(t, string(text))
+	// As docs/how-to/containers.md does it with sed.
+	named := regexp.MustCompile(`image: waymark:.*`).ReplaceAllString(string(text), "image: registry.example/waymark:1.2.3")
+	set, ok := objects(t, named)["DaemonSet"].(*appsv1.DaemonSet)
+	if !ok || set.Spec.Template.Spec.Containers[0].Image != "registry.example/waymark:1.2.3" {
+		t.Errorf("the manifest with another image has %+v", set)
+	}
 }
 
 func TestChart(t *testing.T) {

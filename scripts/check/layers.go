@@ -168,7 +168,7 @@ var layers = map[string]string{
 	"internal/history":      "internal/collectorapi internal/columns internal/commandline internal/instant internal/problem internal/record internal/recordfilter",
 	"cmd/waymark": "ioam cmd/waymark/active internal/agent internal/agent/places internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/exponential internal/health internal/history " +
 		"internal/insight internal/instant internal/iproute2 internal/journal internal/loss internal/model internal/nodenames internal/patience internal/pot internal/problem internal/record internal/recordfilter internal/recordfilter/filterflags " +
-		"internal/secretfile internal/supervisor",
+		"internal/replacefile internal/secretfile internal/supervisor",
 	"cmd/waymark/active": "ioam srv6 stamp internal/api internal/columns internal/commandline internal/config internal/health internal/icmpv6 internal/nodenames internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/problem " +
 		"internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp",
 	"cmd/waymark-lab": "internal/commandline internal/config internal/docgen internal/lab internal/lab/consoledemo internal/lab/demo internal/lab/linkloss internal/lab/linkrelay internal/problem",

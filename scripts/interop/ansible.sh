@@ -43,8 +43,9 @@ waymark:
       ansible_host: 2001:db8:77::1
       ansible_user: root
       ansible_python_interpreter: /usr/bin/python3
-      waymark_package: $(echo "$PWD"/build/packages/waymark_*_amd64.deb)
 END
+# As in the example, from which the package comes.
+sed -n '/^ *waymark_package: /p' packaging/ansible/inventory.yml | sed 's/^ */      /' >>"$keys/inventory.yml"
 cat >"$keys/node.yml" <<'END'
 waymark_config:
   node: {id: 10}
@@ -67,6 +68,12 @@ main() { inside systemctl show -P MainPID waymark; }
 echo "- check mode changes nothing, also where nothing is installed"
 play --check || fail "the play fails"
 [ "$(changed)" = 1 ] && [ ! -e "$root/usr/bin/waymark" ] || fail "$(changed) tasks would change something"
+
+echo "- a pattern that matches no package, or several, is refused"
+for pattern in 'none*.deb' 'waymark*_amd64.deb'; do
+	! play -e "{\"waymark_package\": \"{{ lookup('ansible.builtin.fileglob', playbook_dir ~ '/../../build/packages/$pattern') }}\"}" || fail "$pattern is a package"
+	grep -q 'run make package' "$keys/log" || fail "Ansible does not say what is wrong with $pattern"
+done
 
 echo "- install and configure"
 play || fail "the play fails"

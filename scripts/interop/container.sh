@@ -4,7 +4,9 @@
 # Runs the images by runc, as docs/how-to/containers.md says. That of waymark: read-only, with four
 # capabilities, and with a BPF file system of the machine. Kills the container, and looks whether
 # packets keep their treatment until the next one has taken over. That of waymark-collector: read-only,
-# as its own user, without any capability, with a directory for what it keeps.
+# as its own user, without any capability, with a directory for what it keeps. Then podman loads the
+# archives, and runs both programs under the names that docs and packaging/container say, with its own
+# seccomp profile; skopeo copies all architectures.
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/../.."
@@ -21,7 +23,13 @@ fail() {
 	exit 1
 }
 
+# engine has directories of its own, so that no image of this machine is used or replaced.
+engine() {
+	podman --root "$work/storage" --runroot "$work/runroot" --tmpdir "$work/podman" --storage-driver vfs --cgroup-manager cgroupfs "$@" </dev/null
+}
+
 clean() {
+	[ ! -d "$work/storage" ] || engine rm --all --force --time 0 >/dev/null 2>&1 || true
 	[ -z "$capture" ] || kill "$capture" 2>/dev/null || true
 	runc delete --force "$id" 2>/dev/null || true
 	runc delete --force "wm$$" 2>/dev/null || true
@@ -32,7 +40,7 @@ clean() {
 }
 trap clean EXIT
 
-need umoci=umoci runc=runc jq=jq tshark=tshark ip=iproute2 ping=iputils-ping
+need umoci=umoci runc=runc podman=podman skopeo=skopeo jq=jq tshark=tshark ip=iproute2 ping=iputils-ping
 packages >/dev/null
 mkdir "$work/bpf" "$work/etc"
 
@@ -162,3 +170,37 @@ runc delete "$id"
 collect
 runc kill "$id" KILL
 wait_for 10 stopped || fail "the collector's container does not end"
+
+echo "- podman loads the archives, and the names are those of docs/how-to/containers.md"
+tag=$(scripts/version.sh | tr + -)
+for program in waymark waymark-collector; do
+	engine load -q -i build/packages/"$program"-[0-9]*.oci.tar >>"$work/log" 2>&1 || fail "podman does not load $program"
+	for name in "localhost/$program:$tag" "$program:$tag"; do # the second is that of compose.yaml
+		engine image exists "$name" || fail "podman has no image $name, but: $(engine images --format '{{.Repository}}:{{.Tag}}')"
+	done
+done
+umount "$work/bpf" && mount -t bpf bpf "$work/bpf"
+cat >"$work/etc/node.yaml" <<'END'
+node: {id: 10}
+interfaces: [{name: eth0, id: 1, role: [ingress, egress]}]
+namespaces: [{id: 10}]
+END
+# Limits that also a machine allows which is a container itself.
+run=(run --detach --ulimit nofile=4096:4096 --ulimit nproc=4096:4096 --read-only --runtime "$(command -v runc)" --network "ns:/run/netns/$node" --cap-drop all)
+engine "${run[@]}" --name waymark --cap-add NET_ADMIN,SYS_ADMIN,NET_RAW,NET_BIND_SERVICE --security-opt no-new-privileges \
+	--tmpfs /run/waymark:mode=0755 -v "$work/bpf:/run/waymark/bpf" -v "$work/etc:/etc/waymark:ro" \
+	"localhost/waymark:$tag" >>"$work/log" 2>&1 || fail "podman does not run the agent"
+wait_for 30 engine exec waymark waymark status || fail "the agent does not serve under podman: $(engine logs waymark 2>&1)"
+engine exec waymark waymark status --json | jq -e '.interfaces[0].ingress_hook | length > 0' >/dev/null || fail "the agent under podman serves no interface"
+grep -q '^Seccomp:[[:space:]]*2$' "/proc/$(engine inspect --format '{{.State.Pid}}' waymark)/status" || fail "podman set no seccomp profile"
+rm -rf "$work/kept" && mkdir "$work/kept" && chown 65532:65532 "$work/kept"
+engine "${run[@]}" --name collector --security-opt no-new-privileges -v "$work/collector:/etc/waymark-collector:ro" \
+	-v "$work/kept:/var/lib/waymark" "localhost/waymark-collector:$tag" >>"$work/log" 2>&1 || fail "podman does not run the collector"
+wait_for 30 engine exec collector waymark-collector status || fail "the collector does not answer under podman: $(engine logs collector 2>&1)"
+
+echo "- skopeo copies an archive, with all its architectures"
+skopeo copy -q --all oci-archive:"$(echo build/packages/waymark-[0-9]*.oci.tar)" "oci:$work/copied:$tag" || fail "skopeo does not copy the archive"
+index=$(jq -r '.manifests[0].digest' "$work/copied/index.json")
+architectures=$(jq -r '[.manifests[].platform.architecture] | join(" ")' "$work/copied/blobs/sha256/${index#sha256:}")
+[ "$architectures" = "amd64 arm64" ] || fail "the copy has: $architectures"
+skip "no Docker loads the images, because the step starts no daemon of Docker"

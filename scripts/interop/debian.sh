@@ -3,7 +3,8 @@
 #
 # Usage: debian.sh bookworm|trixie
 #
-# Installs the package of waymark into a fresh Debian that systemd boots in a container
+# Installs the tarball of waymark as docs/install.md says, starts it, and removes it. Then it installs
+# the package of waymark into a fresh Debian that systemd boots in a container
 # (systemd-nspawn), and does with it what an operator does: configure, start, reload, crash,
 # upgrade, remove, purge. While it is upgraded, a peer outside counts the packets that were
 # not treated: none may be. While waymark-collector is upgraded, a peer sends postcards over UDP:
@@ -42,10 +43,40 @@ cp "$new" "$root/srv/packages/new_waymark.deb"
 cp "$old" "$root/srv/packages/old_waymark.deb"
 cp build/packages/waymark-collector_*_amd64.deb "$root/srv/packages/new_collector.deb"
 cp "$work"/previous/waymark-collector_0.0.9-1_amd64.deb "$root/srv/packages/old_collector.deb"
+cp build/packages/waymark-[0-9]*-linux-amd64.tar.gz "$root/srv/packages/"
 go build -o "$work/postcards" ./scripts/postcards
 
 echo "- boot $suite"
 machine_boot
+
+# documented NAME is the block of commands with that name in docs/install.md.
+documented() {
+	local block
+	block=$(sed -n "/^\`\`\`sh $1\$/,/^\`\`\`\$/p" docs/install.md | sed '1d;$d')
+	[ -n "$block" ] || fail "docs/install.md has no commands $1"
+	echo "$block"
+}
+# ours lists what has our name, but for what stays after the purge of any package.
+ours() {
+	# man-db cleans its cache of pages by itself, once a day.
+	inside find / -xdev -name '*waymark*' -not -path '/srv/packages/*' -not -path '/proc/*' -not -path '/var/log/apt/*' -not -path '/var/cache/man/*'
+	inside find /run -name '*waymark*' -not -path '/run/credentials/*'
+}
+
+echo "- the tarball"
+commands=$(documented from-tarball)
+inside sh -euc "cd /srv/packages; $commands" || fail "the commands for the tarball fail"
+[ "$(inside sh -c 'command -v waymark')" = /usr/local/bin/waymark ] || fail "the program is elsewhere"
+inside waymark config check /etc/waymark/node.yaml
+inside getent group waymark-read >/dev/null || fail "there is no group waymark-read"
+inside systemctl enable --quiet --now waymark || fail "the service of the tarball does not start"
+inside waymark status >/dev/null
+[ "$(inside stat -c '%a' /etc/waymark /etc/waymark/node.yaml /var/log/waymark | tr '\n' ' ')" = "750 640 750 " ] || fail "files have other rights"
+commands=$(documented tarball-removal)
+inside sh -euc "cd /srv/packages; $commands" >/dev/null 2>&1 || fail "the commands that remove the tarball fail"
+left=$(ours)
+[ -z "$left" ] || fail "the tarball leaves behind: $left"
+! inside getent group waymark-read >/dev/null || fail "the group is left"
 
 echo "- install: $(basename "$old")"
 inside apt-get install -y -qq /srv/packages/old_waymark.deb >/dev/null 2>&1 || fail "the installation fails"
@@ -58,9 +89,13 @@ inside waymark doctor >/dev/null || fail "doctor finds errors"
 inside man -w waymark-agent-run >/dev/null || fail "there is no manual page"
 inside logrotate --debug /etc/logrotate.d/waymark 2>&1 | grep -i error && fail "logrotate refuses its file"
 ! inside systemctl is-active --quiet waymark || fail "the service runs before it was started"
-# systemd of Debian 12 does not know the steps of restarts; it says so, and goes on.
-problems=$(inside systemd-analyze verify waymark.service run-waymark-bpf.mount 2>&1 | grep -vE "Unknown key '?(name )?'?Restart(Steps|MaxDelaySec)" || true)
-[ -z "$problems" ] || fail "systemd-analyze verify: $problems"
+# verify UNIT...: systemd of Debian 12 does not know the steps of restarts; it says so, and goes on.
+verify() {
+	local problems
+	problems=$(inside systemd-analyze verify "$@" 2>&1 | grep -vE "Unknown key '?(name )?'?Restart(Steps|MaxDelaySec)" || true)
+	[ -z "$problems" ] || fail "systemd-analyze verify: $problems"
+}
+verify waymark.service run-waymark-bpf.mount
 inside systemd-analyze security --threshold=30 --no-pager waymark.service | tail -1
 
 echo "- start"
@@ -144,7 +179,8 @@ capture=''
 
 echo "- the collector"
 inside apt-get install -y -qq /srv/packages/old_collector.deb >/dev/null 2>&1 || fail "the collector's installation fails"
-inside systemd-analyze security --threshold=30 --no-pager waymark-collector.service | tail -1
+verify waymark-collector.service
+inside systemd-analyze security --threshold=12 --no-pager waymark-collector.service | tail -1
 inside tee /etc/waymark-collector/collector.yaml >/dev/null <<'END'
 listen: ["udp://[2001:db8:77::1]:4739", "tcp://[2001:db8:77::1]:4739"]
 END
@@ -203,9 +239,7 @@ echo "- purge: nothing of ours is left, nor a key that the operator put beside t
 inside install -m 600 /etc/hostname /etc/waymark/stamp.key
 inside install -m 600 /etc/hostname /etc/waymark-collector/tls.key
 inside apt-get purge -y -qq waymark waymark-collector >/dev/null 2>&1
-# man-db cleans its cache of pages by itself, once a day.
-left=$(inside find / -xdev -name '*waymark*' -not -path '/srv/packages/*' -not -path '/proc/*' -not -path '/var/log/apt/*' -not -path '/var/cache/man/*')
-left+=$(inside find /run -name '*waymark*' -not -path '/run/credentials/*')
+left=$(ours)
 [ -z "$left" ] || fail "left behind: $left"
 ! inside mount | grep -q waymark || fail "a file system is still mounted"
 echo "- $suite ok"

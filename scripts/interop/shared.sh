@@ -35,6 +35,18 @@ skip() {
 	[ -z "${INTEROP_SKIPPED:-}" ] || echo "$INTEROP_STEP: $*" >>"$INTEROP_SKIPPED"
 }
 
+# left_out skips each step that kernels.sh, whose output it reads, left out, and prints all that it reads.
+left_out() {
+	local line machine=''
+	while IFS= read -r line; do
+		printf '%s\n' "$line"
+		case $line in
+		"kernels: booting "*) machine=${line#kernels: booting } machine=${machine%%;*} ;;
+		"kernels: "*" left out: "*) skip "$machine: ${line#kernels: }" ;;
+		esac
+	done
+}
+
 # wait_for SECONDS COMMAND... waits until a command succeeds.
 wait_for() {
 	local end=$((SECONDS + $1 * ${WAYMARK_PATIENCE:-1}))

@@ -165,7 +165,7 @@ choose_machine() {
 watch() {
 	# The firmware writes escape sequences before the first line.
 	sed -u -e 's/\r//g' -e 's/^.*\(kernels: booted\)/\1/' | tee "$1" |
-		{ grep --line-buffered -E '^kernels: (booted|.* (PASS|FAIL)|complaint|cannot load)|^ *--- (FAIL|SKIP)' || true; }
+		{ grep --line-buffered -E '^kernels: (booted|.* (PASS|FAIL)|.* left out: |complaint|cannot load)|^ *--- (FAIL|SKIP)' || true; }
 }
 
 # judge LOG says by its status whether all steps passed; the log is the output of the machine's console.

@@ -14,12 +14,15 @@ while read -r module; do
 	insmod "/modules/$module" || echo "nics: cannot load $module"
 done </modules/order
 /bin/ip link set lo up
+# on or off, perhaps with [fixed] after it
+receive_offload() { ethtool -k "$1" | sed -n 's/^generic-receive-offload: //p'; }
 echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad
 echo 1 >/proc/sys/net/ipv6/conf/all/forwarding
 for card in eth0 eth1; do
 	echo 0 >/proc/sys/net/ipv6/conf/$card/accept_dad
 	/bin/ip link set "$card" mtu 1700 up || echo "nics: FAIL no $card"
 	echo "nics: $card is $(ethtool -i $card | sed -n 's/^driver: //p'), $(ls -d /sys/class/net/$card/queues/rx-* | wc -l) queues"
+	echo "nics: $card begins with receive offload (GRO) $(receive_offload $card)"
 done
 /bin/ip addr add 2001:db8:1::1/64 dev eth0 nodad
 /bin/ip addr add 2001:db8:2::1/64 dev eth1 nodad
@@ -41,6 +44,9 @@ done
 waymark status >/dev/null 2>&1 && echo "nics: the router serves" || { echo "nics: FAIL the agent does not serve"; tail -3 /tmp/log; }
 # The other side stops answering at this address when it has seen enough.
 while ping -6 -c 1 -W 5 2001:db8:2::99 >/dev/null 2>&1; do sleep 1; done
+for card in eth0 eth1; do
+	echo "nics: $card ends with receive offload (GRO) $(receive_offload $card)"
+done
 echo "nics: status $(waymark status --json | tr -d '\n')"
 waymark doctor | sed 's/^/nics: doctor /'
 dmesg | grep -E 'WARNING:|BUG:|Oops|Call Trace|soft lockup|hard LOCKUP|rcu.*detected.*stall' | sed 's/^/nics: complaint /'

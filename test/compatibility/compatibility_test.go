@@ -6,8 +6,12 @@ package compatibility
 
 import (
 	"bufio"
+	"errors"
+	"flag"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +20,12 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/test/compatibility/kept"
+	"github.com/waymark-net/waymark/test/compatibility/names"
 )
+
+var freeze = flag.String("freeze", "", "write the names of this version into `DIRECTORY`, as scripts/freeze.sh does")
+
+const reference = "../../docs/reference"
 
 func versions(t *testing.T) []string {
 	t.Helper()
@@ -90,6 +99,83 @@ func TestRecords(t *testing.T) {
 		}
 		if err := lines.Err(); err != nil || len(kinds) < 5 {
 			t.Errorf("%s has only kinds %v, %v", version, kinds, err)
+		}
+	}
+}
+
+// without are the kinds of names that a version did not have.
+var without = map[string][]string{"0.1.0": {"collector-settings", "collector-api"}}
+
+// What people and programs call by name in an earlier version has that name in this one. More names may be there.
+func TestNames(t *testing.T) {
+	if *freeze != "" {
+		if err := freezeNames(*freeze); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, version := range versions(t) {
+		for _, kind := range names.Kinds {
+			gone, err := goneNames(filepath.Join(version, "names"), kind)
+			if errors.Is(err, fs.ErrNotExist) && slices.Contains(without[filepath.Base(version)], kind) {
+				continue
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			for _, name := range gone {
+				t.Errorf("%s of %s: %s is gone", kind, version, name)
+			}
+		}
+	}
+}
+
+func freezeNames(directory string) error {
+	if err := os.MkdirAll(directory, 0o755); err != nil {
+		return err
+	}
+	for _, kind := range names.Kinds {
+		list, err := names.Read(reference, kind)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(directory, kind+".txt"), []byte(strings.Join(list, "\n")+"\n"), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// goneNames lists the frozen names of a kind that this version has not.
+func goneNames(directory, kind string) ([]string, error) {
+	text, err := os.ReadFile(filepath.Join(directory, kind+".txt"))
+	if err != nil {
+		return nil, err
+	}
+	now, err := names.Read(reference, kind)
+	frozen := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	return slices.DeleteFunc(frozen, func(name string) bool { return slices.Contains(now, name) }), err
+}
+
+// Of each kind that is frozen, one name that is not there any more is found.
+func TestGoneNames(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "names")
+	if err := freezeNames(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range names.Kinds {
+		if gone, err := goneNames(dir, kind); err != nil || len(gone) != 0 {
+			t.Errorf("%s: %q, %v", kind, gone, err)
+		}
+		file := filepath.Join(dir, kind+".txt")
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = os.WriteFile(file, append(text, "former name\n"...), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if gone, err := goneNames(dir, kind); err != nil || !slices.Equal(gone, []string{"former name"}) {
+			t.Errorf("%s: %q, %v; want the former name", kind, gone, err)
 		}
 	}
 }

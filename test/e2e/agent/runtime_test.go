@@ -228,7 +228,7 @@ func TestStartWithoutCapabilities(t *testing.T) {
 	if err := os.WriteFile(file, []byte("interfaces: [{name: eth0, role: [ingress, egress]}]\nmetrics: {listen: none}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const cure = "run it as root with CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN, " +
+	const cure = "run it as root with CAP_NET_ADMIN, CAP_NET_BIND_SERVICE, CAP_NET_RAW and CAP_SYS_ADMIN, " +
 		"or give it these with AmbientCapabilities and CapabilityBoundingSet in its systemd unit\n"
 	for lost, want := range map[string]string{
 		"-sys_admin": "lacks CAP_SYS_ADMIN (to mount the BPF file system and open BPF maps and programs by their id)",
