@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Headers as encapsulating nodes write them for several namespaces: padding, a common trace (trace_common.h)
+ * for each, padding. They are judged before the first one is written, so that the packet is as it was
+ * where the general path has to treat it.
+ */
+#ifndef WAYMARK_COMMON_TRACES_H
+#define WAYMARK_COMMON_TRACES_H
+
+#include "common_header.h"
+#include "counters.h"
+
+/* Whether a header with an option of the namespace stays. */
+static __always_inline int stays_common(const struct ioam_namespace *ns)
+{
+	return ns && !(NODE.has_removals && ns->remove);
+}
+
+/* Whether a common trace at an offset is filled here: it has room, and its header stays. */
+static __always_inline int is_filled_here(const struct packet *p, const struct tables *t,
+					  __u32 offset, const struct typed_option *option)
+{
+	__u32 word = bpf_ntohl(option->word), left = TRACE_REMAINING(word),
+	      size = TRACE_NODELEN(word);
+
+	if (left < size || !common_data(p, FIELDS_OF(bpf_ntohl(option->type)),
+					offset + TRACE_OFFSET + ((left - size) << 2)))
+		return 0;
+	return stays_common(find_namespace(t, word >> 16));
+}
+
+/* What judge_traces() found, besides how many traces there are. */
+#define SEVERAL_COUNT 0xff
+#define SEVERAL_TIMES 0x100 /* some ask for the time */
+
+/*
+ * Judges the traces of a header that begins with a common one; zero where not all are common ones that are
+ * filled here. Not inlined: see scan_options().
+ */
+__noinline int judge_traces(context *ctx, const struct interface *on, __u32 l3)
+{
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	__u32 offset = COMMON_OPTION, end, count, types = 0;
+	const struct common_header *h;
+	const struct ipv6 *ip6;
+	const struct tables *t;
+	const __be32 *padding;
+
+	if (!on)
+		return 0;
+	packet_load(ctx, p);
+	ip6 = at(p, 0, IPV6_HEADER);
+	h = at(p, IPV6_HEADER, sizeof(*h));
+	if (!ip6 || !h || !has_whole_header(p, ip6, h))
+		return 0;
+	end = IPV6_HEADER + COMMON_LENGTH(h);
+	t = tables_of(on->tables_index);
+#pragma clang loop unroll(disable)
+	for (count = 0; count < MAX_IOAM_OPTIONS; count++) {
+		const struct typed_option *option = at(p, offset, sizeof(*option));
+		__u32 next;
+
+		if (!option || offset & 3 || !is_common_option(option))
+			break;
+		next = offset + 2 + option->length;
+		opaque(next); /* so that the verifier derives no bound of the end from it */
+		if (next > end || !is_simple(option) || !is_filled_here(p, t, offset, option))
+			return 0;
+		types |= bpf_ntohl(option->type);
+		offset = next;
+	}
+	if (offset != end) {
+		padding = at(p, offset, 4);
+		if (offset + 4 != end || !padding || *padding != PADN_4)
+			return 0;
+	}
+	return count | (FIELDS_OF(types) & 3 ? SEVERAL_TIMES : 0);
+}
+
+/* Writes this node's data into a number of traces, which judge_traces() found. Not inlined: as above. */
+__noinline int fill_several(context *ctx, const struct interface *on, __u32 l3, __u32 egress,
+			    __u32 found)
+{
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	__u32 offset = COMMON_OPTION, count = found & SEVERAL_COUNT;
+	struct own_data own = {};
+	struct tally *tally;
+	struct ipv6 *ip6;
+
+	if (!on)
+		return 0;
+	packet_load(ctx, p);
+	ip6 = at(p, 0, IPV6_HEADER);
+	if (!ip6)
+		return 0;
+	own.hop_limit = ip6->hop_limit - 1;
+	own.ids = (__u32)on->interface_id << 16 | (egress & 0xffff);
+	if (found & SEVERAL_TIMES)
+		own.tai = tai_now();
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < count; i++) {
+		struct typed_option *option = at(p, offset, sizeof(*option));
+
+		if (!option ||
+		    !fill_common(p, offset, &option->word, bpf_ntohl(option->type), &own))
+			return 0;
+		offset += 2 + option->length;
+		opaque(offset);
+	}
+	packet_commit_sum(ctx, p);
+	tally = find_tally(on->slot);
+	if (tally) /* the first is the packet's outcome */
+		add_several(tally, COUNTER_INGRESS_OPTIONS + OUTCOME_TRACE_FILLED, count - 1);
+	return 1;
+}
+
+#endif
