@@ -4,6 +4,7 @@
 #define WAYMARK_COMMON_COMPLETION_H
 
 #include "common_header.h"
+#include "common_traces.h"
 #include "edit.h"
 #include "held.h"
 #include "hook.h"
@@ -16,20 +17,32 @@ static __always_inline int common_completion(context *ctx, struct packet *p)
 {
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	const struct common_header *h = at(p, IPV6_HEADER, sizeof(*h));
-	__u32 word, type;
+	__u32 word, type, length;
+	int timed;
 
 	/* after a tunnel, the data may be another node's */
-	if (NODE.has_decapsulations || !ip6 || !h || !is_common_trace(p, ip6, h))
+	if (NODE.has_decapsulations || !ip6 || !h || !begins_with_trace(h) ||
+	    !has_whole_header(p, ip6, h))
 		return 0;
-	word = bpf_ntohl(h->option.word);
-	type = bpf_ntohl(h->option.type);
-	if (!find_namespace(tables_of(p->on->tables_index), word >> 16) ||
-	    !complete_common(p, COMMON_OPTION, word, type, words_of(&h->option),
-			     p->on->interface_id))
-		return 0;
-	packet_commit_sum(ctx, p);
-	if (NODE.has_delays && FIELDS_OF(type) & 3)
-		leave_sampled(ctx, p, ((__u32)h->length + 1) << 3);
+	length = COMMON_LENGTH(h);
+	if (ends_at(p, COMMON_OPTION + 2 + h->option.length, IPV6_HEADER + length)) {
+		word = bpf_ntohl(h->option.word);
+		type = bpf_ntohl(h->option.type);
+		if (!find_namespace(tables_of(p->on->tables_index), word >> 16) ||
+		    !complete_common(p, COMMON_OPTION, word, type, words_of(&h->option),
+				     p->on->interface_id))
+			return 0;
+		packet_commit_sum(ctx, p);
+		timed = FIELDS_OF(type) & 3;
+	} else {
+		word = complete_several(ctx, p->on, p->l3);
+		packet_load(ctx, p);
+		if (!word)
+			return 0;
+		timed = word & SEVERAL_TIMES;
+	}
+	if (NODE.has_delays && timed)
+		leave_sampled(ctx, p, length);
 	return 1;
 }
 

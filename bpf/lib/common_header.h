@@ -38,19 +38,23 @@ static __always_inline int has_whole_header(const struct packet *p, const struct
 	       IPV6_HEADER + length <= bytes_at_hand(p);
 }
 
-/* Whether it does, and ends with its first option or padding. */
+/* Whether a header's end is where its last option ends, or after padding there. */
+static __always_inline int ends_at(const struct packet *p, __u32 offset, __u32 end)
+{
+	const __be32 *padding;
+
+	if (offset == end)
+		return 1;
+	padding = at(p, offset, 4);
+	return offset + 4 == end && padding && *padding == PADN_4;
+}
+
+/* Whether the header lies within the packet, and ends with its first option or padding. */
 static __always_inline int is_common_layout(const struct packet *p, const struct ipv6 *ip6,
 					    const struct common_header *h)
 {
-	__u32 length = COMMON_LENGTH(h), room = h->option.length;
-	const __be32 *end;
-
-	if (!has_whole_header(p, ip6, h))
-		return 0;
-	if (length == 6 + room)
-		return 1;
-	end = at(p, IPV6_HEADER + 6 + room, 4);
-	return length == 10 + room && end && *end == PADN_4;
+	return has_whole_header(p, ip6, h) &&
+	       ends_at(p, COMMON_OPTION + 2 + h->option.length, IPV6_HEADER + COMMON_LENGTH(h));
 }
 
 /* Whether a common trace asks for some field, and no flag asks for more than this node's data. */

@@ -44,7 +44,6 @@ __noinline int judge_traces(context *ctx, const struct interface *on, __u32 l3)
 	const struct common_header *h;
 	const struct ipv6 *ip6;
 	const struct tables *t;
-	const __be32 *padding;
 
 	if (!on)
 		return 0;
@@ -57,23 +56,18 @@ __noinline int judge_traces(context *ctx, const struct interface *on, __u32 l3)
 	t = tables_of(on->tables_index);
 #pragma clang loop unroll(disable)
 	for (count = 0; count < MAX_IOAM_OPTIONS; count++) {
-		const struct typed_option *option = at(p, offset, sizeof(*option));
-		__u32 next;
+		__u32 next = 0;
+		const struct typed_option *option = common_at(p, offset, end, &next);
 
-		if (!option || offset & 3 || !is_common_option(option))
+		if (!option)
 			break;
-		next = offset + 2 + option->length;
-		opaque(next); /* so that the verifier derives no bound of the end from it */
-		if (next > end || !is_simple(option) || !is_filled_here(p, t, offset, option))
+		if (!is_simple(option) || !is_filled_here(p, t, offset, option))
 			return 0;
 		types |= bpf_ntohl(option->type);
 		offset = next;
 	}
-	if (offset != end) {
-		padding = at(p, offset, 4);
-		if (offset + 4 != end || !padding || *padding != PADN_4)
-			return 0;
-	}
+	if (!ends_at(p, offset, end))
+		return 0;
 	return count | (FIELDS_OF(types) & 3 ? SEVERAL_TIMES : 0);
 }
 
@@ -112,6 +106,52 @@ __noinline int fill_several(context *ctx, const struct interface *on, __u32 l3, 
 	if (tally) /* the first is the packet's outcome */
 		add_several(tally, COUNTER_INGRESS_OPTIONS + OUTCOME_TRACE_FILLED, count - 1);
 	return 1;
+}
+
+
+/*
+ * Completes the traces that this node's ingress hook has just filled; zero where not all are common ones of
+ * namespaces that it knows. What was written then is what the general path writes again. Not inlined: as above.
+ */
+__noinline int complete_several(context *ctx, const struct interface *on, __u32 l3)
+{
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	__u32 offset = COMMON_OPTION, end, count, types = 0;
+	const struct common_header *h;
+	const struct tables *t;
+	struct tally *tally;
+
+	if (!on)
+		return 0;
+	packet_load(ctx, p);
+	h = at(p, IPV6_HEADER, sizeof(*h));
+	if (!h)
+		return 0;
+	end = IPV6_HEADER + COMMON_LENGTH(h);
+	t = tables_of(on->tables_index);
+#pragma clang loop unroll(disable)
+	for (count = 0; count < MAX_IOAM_OPTIONS; count++) {
+		__u32 next = 0, word, type;
+		const struct typed_option *option = common_at(p, offset, end, &next);
+
+		if (!option)
+			break;
+		word = bpf_ntohl(option->word);
+		type = bpf_ntohl(option->type);
+		if (!is_simple(option) || !find_namespace(t, word >> 16) ||
+		    !complete_common(p, offset, word, type, words_of(option),
+				     on->interface_id))
+			break;
+		types |= type;
+		offset = next;
+	}
+	packet_commit_sum(ctx, p);
+	if (!ends_at(p, offset, end))
+		return 0;
+	tally = find_tally(on->slot);
+	if (tally)
+		add_several(tally, COUNTER_EGRESS_OPTIONS + OUTCOME_TRACE_FILLED, count - 1);
+	return count | (FIELDS_OF(types) & 3 ? SEVERAL_TIMES : 0);
 }
 
 #endif

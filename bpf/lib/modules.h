@@ -111,15 +111,11 @@ static __always_inline int note_option(context *ctx, const struct packet *p,
 static __always_inline __u32 note_common_trace(const struct packet *p, struct options *options,
 					       __u32 slot, __u32 offset, __u32 end)
 {
-	const struct typed_option *option = at(p, offset, TRACE_OFFSET);
+	__u32 next = 0;
+	const struct typed_option *option = common_at(p, offset, end, &next);
 	struct option *o;
-	__u32 next;
 
-	if (!option || offset & 3)
-		return 0;
-	next = offset + 2 + option->length;
-	opaque(next); /* so that the verifier derives no bound of the end from it */
-	if (next > end || !is_common_option(option))
+	if (!option)
 		return 0;
 	o = &options->options[slot];
 	o->header = bpf_ntohl(option->word);

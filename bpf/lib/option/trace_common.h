@@ -51,6 +51,24 @@ static __always_inline int is_common_option(const struct typed_option *option)
 	       TYPED_OPTION_MIN + 4 * TRACE_REMAINING(word) <= option->length;
 }
 
+/*
+ * The common trace at an offset, if there is one, aligned and before the end of its header; where the next
+ * option is.
+ */
+static __always_inline struct typed_option *common_at(const struct packet *p, __u32 offset,
+						      __u32 end, __u32 *next)
+{
+	struct typed_option *option = at(p, offset, sizeof(*option));
+	__u32 after;
+
+	if (!option || offset & 3)
+		return 0;
+	after = offset + 2 + option->length;
+	opaque(after); /* so that the verifier derives no bound of the end from it */
+	*next = after;
+	return after <= end && is_common_option(option) ? option : 0;
+}
+
 /* How many words of data a sound trace has room for, or holds. */
 static __always_inline __u32 words_of(const struct typed_option *option)
 {
