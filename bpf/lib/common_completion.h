@@ -17,7 +17,7 @@ static __always_inline int common_completion(context *ctx, struct packet *p)
 {
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	const struct common_header *h = at(p, IPV6_HEADER, sizeof(*h));
-	__u32 word, type, length;
+	__u32 word, type, length, found;
 	int timed;
 
 	/* after a tunnel, the data may be another node's */
@@ -29,17 +29,20 @@ static __always_inline int common_completion(context *ctx, struct packet *p)
 		word = bpf_ntohl(h->option.word);
 		type = bpf_ntohl(h->option.type);
 		if (!find_namespace(tables_of(p->on->tables_index), word >> 16) ||
-		    !complete_common(p, COMMON_OPTION, word, type, words_of(&h->option),
-				     p->on->interface_id))
+		    !complete_common(p,
+				     own_common_data(p, COMMON_OPTION, word, type,
+						     words_of(&h->option)),
+				     type, p->on->interface_id))
 			return 0;
 		packet_commit_sum(ctx, p);
 		timed = FIELDS_OF(type) & 3;
 	} else {
-		word = complete_several(ctx, p->on, p->l3);
-		packet_load(ctx, p);
-		if (!word)
+		found = judge_completed(ctx, p->on, p->l3);
+		if (!found)
 			return 0;
-		timed = word & SEVERAL_TIMES;
+		complete_several(ctx, p->on, p->l3, found);
+		packet_load(ctx, p);
+		timed = found & SEVERAL_TIMES;
 	}
 	if (NODE.has_delays && timed)
 		leave_sampled(ctx, p, length);

@@ -29,15 +29,26 @@ static __always_inline int is_filled_here(const struct packet *p, const struct t
 	return stays_common(find_namespace(t, word >> 16));
 }
 
-/* What judge_traces() found, besides how many traces there are. */
+/* Whether this node's ingress hook has just filled the trace, and it is completed here. */
+static __always_inline int is_completed_here(const struct packet *p, const struct tables *t,
+					     __u32 offset, const struct typed_option *option)
+{
+	__u32 word = bpf_ntohl(option->word);
+
+	return own_common_data(p, offset, word, bpf_ntohl(option->type), words_of(option)) &&
+	       find_namespace(t, word >> 16);
+}
+
+/* What judge_each() found, besides how many traces there are. */
 #define SEVERAL_COUNT 0xff
 #define SEVERAL_TIMES 0x100 /* some ask for the time */
 
 /*
  * Judges the traces of a header that begins with a common one; zero where not all are common ones that are
- * filled here. Not inlined: see scan_options().
+ * filled, or else completed, here.
  */
-__noinline int judge_traces(context *ctx, const struct interface *on, __u32 l3)
+static __always_inline int judge_each(context *ctx, const struct interface *on, __u32 l3,
+				      int completed)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
 	__u32 offset = COMMON_OPTION, end, count, types = 0;
@@ -61,7 +72,8 @@ __noinline int judge_traces(context *ctx, const struct interface *on, __u32 l3)
 
 		if (!option)
 			break;
-		if (!is_simple(option) || !is_filled_here(p, t, offset, option))
+		if (!is_simple(option) || !(completed ? is_completed_here(p, t, offset, option)
+						      : is_filled_here(p, t, offset, option)))
 			return 0;
 		types |= bpf_ntohl(option->type);
 		offset = next;
@@ -71,7 +83,18 @@ __noinline int judge_traces(context *ctx, const struct interface *on, __u32 l3)
 	return count | (FIELDS_OF(types) & 3 ? SEVERAL_TIMES : 0);
 }
 
-/* Writes this node's data into a number of traces, which judge_traces() found. Not inlined: as above. */
+/* Not inlined: see scan_options(). */
+__noinline int judge_filled(context *ctx, const struct interface *on, __u32 l3)
+{
+	return judge_each(ctx, on, l3, 0);
+}
+
+__noinline int judge_completed(context *ctx, const struct interface *on, __u32 l3)
+{
+	return judge_each(ctx, on, l3, 1);
+}
+
+/* Writes this node's data into a number of traces, which judge_filled() found. Not inlined: as above. */
 __noinline int fill_several(context *ctx, const struct interface *on, __u32 l3, __u32 egress,
 			    __u32 found)
 {
@@ -109,49 +132,36 @@ __noinline int fill_several(context *ctx, const struct interface *on, __u32 l3, 
 }
 
 
-/*
- * Completes the traces that this node's ingress hook has just filled; zero where not all are common ones of
- * namespaces that it knows. What was written then is what the general path writes again. Not inlined: as above.
- */
-__noinline int complete_several(context *ctx, const struct interface *on, __u32 l3)
+/* Completes a number of traces, which judge_completed() found. Not inlined: as above. */
+__noinline int complete_several(context *ctx, const struct interface *on, __u32 l3, __u32 found)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
-	__u32 offset = COMMON_OPTION, end, count, types = 0;
-	const struct common_header *h;
-	const struct tables *t;
+	__u32 offset = COMMON_OPTION, count = found & SEVERAL_COUNT;
 	struct tally *tally;
 
 	if (!on)
 		return 0;
 	packet_load(ctx, p);
-	h = at(p, IPV6_HEADER, sizeof(*h));
-	if (!h)
-		return 0;
-	end = IPV6_HEADER + COMMON_LENGTH(h);
-	t = tables_of(on->tables_index);
 #pragma clang loop unroll(disable)
-	for (count = 0; count < MAX_IOAM_OPTIONS; count++) {
-		__u32 next = 0, word, type;
-		const struct typed_option *option = common_at(p, offset, end, &next);
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < count; i++) {
+		const struct typed_option *option = at(p, offset, sizeof(*option));
+		__u32 type;
 
 		if (!option)
-			break;
-		word = bpf_ntohl(option->word);
+			return 0;
 		type = bpf_ntohl(option->type);
-		if (!is_simple(option) || !find_namespace(t, word >> 16) ||
-		    !complete_common(p, offset, word, type, words_of(option),
-				     on->interface_id))
-			break;
-		types |= type;
-		offset = next;
+		complete_common(p,
+				own_common_data(p, offset, bpf_ntohl(option->word), type,
+						words_of(option)),
+				type, on->interface_id);
+		offset += 2 + option->length;
+		opaque(offset);
 	}
 	packet_commit_sum(ctx, p);
-	if (!ends_at(p, offset, end))
-		return 0;
 	tally = find_tally(on->slot);
-	if (tally)
+	if (tally) /* the first is the packet's outcome */
 		add_several(tally, COUNTER_EGRESS_OPTIONS + OUTCOME_TRACE_FILLED, count - 1);
-	return count | (FIELDS_OF(types) & 3 ? SEVERAL_TIMES : 0);
+	return 1;
 }
 
 #endif

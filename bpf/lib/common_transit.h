@@ -26,7 +26,7 @@ static __always_inline int is_export_in_transit(const struct packet *p, const st
 
 /*
  * Whether the packet goes on with its header, and all its options are treated here: how many they are, and
- * what else judge_traces() found. Samples of delays are taken of packets with one option alone.
+ * what else judge_filled() found. Samples of delays are taken of packets with one option alone.
  */
 static __always_inline __u32 is_in_transit(context *ctx, const struct packet *p,
 					   const struct ipv6 *ip6, const struct common_header *h)
@@ -37,7 +37,7 @@ static __always_inline __u32 is_in_transit(context *ctx, const struct packet *p,
 		return is_export_in_transit(p, ip6, h);
 	if (is_common_layout(p, ip6, h))
 		return is_filled_here(p, tables_of(p->on->tables_index), COMMON_OPTION, &h->option);
-	found = judge_traces(ctx, p->on, p->l3);
+	found = judge_filled(ctx, p->on, p->l3);
 	return NODE.has_delays && found & SEVERAL_TIMES ? 0 : found;
 }
 
@@ -70,6 +70,7 @@ __noinline int remember_common(context *ctx, __u32 l3, __u64 tai)
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
 	const struct common_header *h;
 
+	opaque(tai); /* where it is not used, the compiler would not pass it */
 	packet_load(ctx, p);
 	h = at(p, IPV6_HEADER, sizeof(*h));
 	if (!h || (COMPLETES ? !tai : !is_common_sampled(h)))

@@ -190,11 +190,11 @@ __noinline int fill_common_traces(context *ctx, struct options *o, const struct 
 }
 
 /*
- * Writes the interface of departure into this node's data in a common trace at an offset, with room for some
- * words of data. Zero where complete_trace() has to.
+ * This node's data in a common trace at an offset, with room for some words of data, after the node's id; NULL
+ * where complete_trace() has to look for them.
  */
-static __always_inline int complete_common(struct packet *p, __u32 offset, __u32 header, __u32 type,
-					   __u32 words, __u32 egress)
+static __always_inline __be32 *own_common_data(const struct packet *p, __u32 offset, __u32 header,
+					       __u32 type, __u32 words)
 {
 	__u32 fields = FIELDS_OF(type), left = TRACE_REMAINING(header);
 	__be32 *data;
@@ -202,14 +202,17 @@ static __always_inline int complete_common(struct packet *p, __u32 offset, __u32
 	if (left + LENGTH_OF(fields) > words)
 		return 0;
 	data = common_data(p, fields, offset + TRACE_OFFSET + (left << 2));
+	if (!data || !(fields & 8))
+		return data;
+	return (bpf_ntohl(*data) & 0xffffff) == NODE.node_id ? data + 1 : 0;
+}
+
+/* Writes the interface of departure into such data; zero if there are none. */
+static __always_inline int complete_common(struct packet *p, __be32 *data, __u32 type, __u32 egress)
+{
 	if (!data)
 		return 0;
-	if (fields & 8) {
-		if ((bpf_ntohl(*data) & 0xffffff) != NODE.node_id)
-			return 0;
-		data++;
-	}
-	if (fields & 4)
+	if (FIELDS_OF(type) & 4)
 		put32(p, data, (*data & bpf_htonl(0xffff0000)) | bpf_htonl(egress));
 	return 1;
 }
@@ -223,8 +226,10 @@ static __always_inline enum outcome complete_common_trace(struct packet *p, cons
 
 	if (option->type & 0x0fffffff || header & TRACE_OVERFLOW ||
 	    !find_namespace(t, header >> 16) ||
-	    !complete_common(p, option->offset, header, option->type, option->words,
-			     hop->egress_id))
+	    !complete_common(p,
+			     own_common_data(p, option->offset, header, option->type,
+					     option->words),
+			     option->type, hop->egress_id))
 		return OUTCOME_UNTOUCHED;
 	return OUTCOME_TRACE_FILLED;
 }
