@@ -25,7 +25,7 @@ static __always_inline int common_completion(context *ctx, struct packet *p)
 	    !has_whole_header(p, ip6, h))
 		return 0;
 	length = COMMON_LENGTH(h);
-	if (ends_at(p, COMMON_OPTION + 2 + h->option.length, IPV6_HEADER + length)) {
+	if (ends_with_first(p, h)) {
 		word = bpf_ntohl(h->option.word);
 		type = bpf_ntohl(h->option.type);
 		if (!find_namespace(tables_of(p->on->tables_index), word >> 16) ||
@@ -40,7 +40,7 @@ static __always_inline int common_completion(context *ctx, struct packet *p)
 		found = judge_completed(ctx, p->on, p->l3);
 		if (!found)
 			return 0;
-		complete_several(ctx, p->on, p->l3, found);
+		complete_several(ctx, p->on, p->l3);
 		packet_load(ctx, p);
 		timed = found & SEVERAL_TIMES;
 	}

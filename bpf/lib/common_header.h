@@ -49,12 +49,17 @@ static __always_inline int ends_at(const struct packet *p, __u32 offset, __u32 e
 	return offset + 4 == end && padding && *padding == PADN_4;
 }
 
-/* Whether the header lies within the packet, and ends with its first option or padding. */
+/* Whether nothing but padding is after the header's first option. */
+static __always_inline int ends_with_first(const struct packet *p, const struct common_header *h)
+{
+	return ends_at(p, COMMON_OPTION + 2 + h->option.length, IPV6_HEADER + COMMON_LENGTH(h));
+}
+
+/* Whether the header lies within the packet, and has but one option. */
 static __always_inline int is_common_layout(const struct packet *p, const struct ipv6 *ip6,
 					    const struct common_header *h)
 {
-	return has_whole_header(p, ip6, h) &&
-	       ends_at(p, COMMON_OPTION + 2 + h->option.length, IPV6_HEADER + COMMON_LENGTH(h));
+	return has_whole_header(p, ip6, h) && ends_with_first(p, h);
 }
 
 /* Whether a common trace asks for some field, and no flag asks for more than this node's data. */

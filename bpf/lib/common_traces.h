@@ -94,56 +94,77 @@ __noinline int judge_completed(context *ctx, const struct interface *on, __u32 l
 	return judge_each(ctx, on, l3, 1);
 }
 
-/* Writes this node's data into a number of traces, which judge_filled() found. Not inlined: as above. */
-__noinline int fill_several(context *ctx, const struct interface *on, __u32 l3, __u32 egress,
-			    __u32 found)
+/* Keeps what the verifier knows of the sum the same in each turn of a loop: it follows one of them then. */
+static __always_inline void keep_in_bounds(struct packet *p)
+{
+	if (PACKET_HAS_SUM)
+		p->sum = fold32(p->sum);
+}
+
+/* Counts an outcome of the traces besides the first, whose outcome is the packet's. */
+static __always_inline void count_further(const struct interface *on, __u32 counter, __u32 count)
+{
+	struct tally *tally = find_tally(on->slot);
+
+	if (tally && count)
+		add_several(tally, counter, count - 1);
+}
+
+/* Writes this node's data into all traces, as judge_filled() found them. Not inlined: as above. */
+__noinline int fill_several(context *ctx, const struct interface *on, __u32 l3, __u32 egress)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
-	__u32 offset = COMMON_OPTION, count = found & SEVERAL_COUNT;
+	__u32 offset = COMMON_OPTION, end, count;
+	const struct common_header *h;
 	struct own_data own = {};
-	struct tally *tally;
 	struct ipv6 *ip6;
 
 	if (!on)
 		return 0;
 	packet_load(ctx, p);
 	ip6 = at(p, 0, IPV6_HEADER);
-	if (!ip6)
+	h = at(p, IPV6_HEADER, sizeof(*h));
+	if (!ip6 || !h)
 		return 0;
+	end = IPV6_HEADER + COMMON_LENGTH(h);
 	own.hop_limit = ip6->hop_limit - 1;
 	own.ids = (__u32)on->interface_id << 16 | (egress & 0xffff);
-	if (found & SEVERAL_TIMES)
-		own.tai = tai_now();
 #pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < count; i++) {
+	for (count = 0; count < MAX_IOAM_OPTIONS && offset + 4 < end; count++) {
 		struct typed_option *option = at(p, offset, sizeof(*option));
+		__u32 type;
 
-		if (!option ||
-		    !fill_common(p, offset, &option->word, bpf_ntohl(option->type), &own))
+		if (!option)
 			return 0;
-		offset += 2 + option->length;
-		opaque(offset);
+		type = bpf_ntohl(option->type);
+		if (FIELDS_OF(type) & 3 && !own.tai)
+			own.tai = tai_now();
+		if (!fill_common(p, offset, &option->word, type, &own))
+			return 0;
+		keep_in_bounds(p);
+		offset = offset + 2 + option->length & 0xfff;
 	}
 	packet_commit_sum(ctx, p);
-	tally = find_tally(on->slot);
-	if (tally) /* the first is the packet's outcome */
-		add_several(tally, COUNTER_INGRESS_OPTIONS + OUTCOME_TRACE_FILLED, count - 1);
+	count_further(on, COUNTER_INGRESS_OPTIONS + OUTCOME_TRACE_FILLED, count);
 	return 1;
 }
 
-
-/* Completes a number of traces, which judge_completed() found. Not inlined: as above. */
-__noinline int complete_several(context *ctx, const struct interface *on, __u32 l3, __u32 found)
+/* Completes all traces, as judge_completed() found them. Not inlined: as above. */
+__noinline int complete_several(context *ctx, const struct interface *on, __u32 l3)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
-	__u32 offset = COMMON_OPTION, count = found & SEVERAL_COUNT;
-	struct tally *tally;
+	__u32 offset = COMMON_OPTION, end, count;
+	const struct common_header *h;
 
 	if (!on)
 		return 0;
 	packet_load(ctx, p);
+	h = at(p, IPV6_HEADER, sizeof(*h));
+	if (!h)
+		return 0;
+	end = IPV6_HEADER + COMMON_LENGTH(h);
 #pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < count; i++) {
+	for (count = 0; count < MAX_IOAM_OPTIONS && offset + 4 < end; count++) {
 		const struct typed_option *option = at(p, offset, sizeof(*option));
 		__u32 type;
 
@@ -154,13 +175,11 @@ __noinline int complete_several(context *ctx, const struct interface *on, __u32 
 				own_common_data(p, offset, bpf_ntohl(option->word), type,
 						words_of(option)),
 				type, on->interface_id);
-		offset += 2 + option->length;
-		opaque(offset);
+		keep_in_bounds(p);
+		offset = offset + 2 + option->length & 0xfff;
 	}
 	packet_commit_sum(ctx, p);
-	tally = find_tally(on->slot);
-	if (tally) /* the first is the packet's outcome */
-		add_several(tally, COUNTER_EGRESS_OPTIONS + OUTCOME_TRACE_FILLED, count - 1);
+	count_further(on, COUNTER_EGRESS_OPTIONS + OUTCOME_TRACE_FILLED, count);
 	return 1;
 }
 

@@ -41,17 +41,27 @@ static __always_inline __u32 is_in_transit(context *ctx, const struct packet *p,
 	return NODE.has_delays && found & SEVERAL_TIMES ? 0 : found;
 }
 
+/*
+ * The same, once the way out was looked for inline, as in tc: the verifier would follow that for each number
+ * that is_in_transit() may say.
+ */
+static __always_inline int has_several(const struct packet *p, const struct common_header *h)
+{
+	return h->option.ioam_type != IOAM_DEX && !ends_with_first(p, h);
+}
+
 /* Writes this node's data into the only trace. The time is read if it is 0. */
 static __always_inline int fill_only(struct packet *p, const struct ipv6 *ip6,
 				     struct common_header *h, __u32 egress, __u64 tai)
 {
-	const struct own_data own = {
-		.hop_limit = (__u8)(ip6->hop_limit - 1),
-		.ids = (__u32)p->on->interface_id << 16 | egress,
-		.tai = tai,
-	};
+	struct own_data own = {.hop_limit = (__u8)(ip6->hop_limit - 1),
+			       .ids = (__u32)p->on->interface_id << 16 | egress};
+	__u32 type = bpf_ntohl(h->option.type);
 
-	return fill_common(p, COMMON_OPTION, &h->option.word, bpf_ntohl(h->option.type), &own);
+	if (!(FIELDS_OF(type) & 3))
+		return fill_common(p, COMMON_OPTION, &h->option.word, type, &own);
+	own.tai = tai ? tai : tai_now();
+	return fill_common(p, COMMON_OPTION, &h->option.word, type, &own);
 }
 
 /* Whether this packet, with times, is among those whose time in this node is counted. */
@@ -113,8 +123,8 @@ static __always_inline int common_transit(context *ctx, struct packet *p, struct
 	leaves = COMPLETES && !reason && out;
 	if (leaves)
 		egress = out->interface_id;
-	if ((found & SEVERAL_COUNT) > 1) {
-		if (!fill_several(ctx, p->on, p->l3, egress, found))
+	if (COMPLETES ? (found & SEVERAL_COUNT) > 1 : has_several(p, h)) {
+		if (!fill_several(ctx, p->on, p->l3, egress))
 			return 0;
 		packet_load(ctx, p);
 	} else if (h->option.ioam_type == IOAM_DEX) {

@@ -110,7 +110,7 @@ static __always_inline void put_common_data(struct packet *p, __be32 *to, __u32 
 struct own_data {
 	__u32 hop_limit;
 	__u32 ids; /* of the interfaces */
-	__u64 tai; /* 0: the clock is read where a trace asks for the time */
+	__u64 tai; /* 0: no trace asks for the time */
 };
 
 /*
@@ -129,8 +129,7 @@ static __always_inline int fill_common(struct packet *p, __u32 offset, __be32 *h
 		if (!to)
 			return 0;
 		kept_apart(to);
-		put_common_data(p, to, fields, own->hop_limit, own->ids, 1,
-				own->tai ? own->tai : tai_now());
+		put_common_data(p, to, fields, own->hop_limit, own->ids, 1, own->tai);
 	} else {
 		to = at(p, offset, 8);
 		if (!to)
