@@ -41,6 +41,13 @@ func treatments() []treatment {
 	step := func(name string, config model.NodeConfig, frame []byte) stepSpec {
 		return stepSpec{name: name, config: config, frame: frame, fast: true, unread: true}
 	}
+	exported := func(node string, config model.NodeConfig, frame []byte) stepSpec {
+		s := step(exportAt(node)+", "+aggregated.name, exporting(config, model.ExportAggregate), frame)
+		s.unread = false
+		return s
+	}
+	x := directExport{flags: bothExtensions, kind: typeNodeID, role: model.RoleEncapsulating}
+	option := directExportOption(x.kind, x.flags)
 	return []treatment{
 		{step("plain packets", nodeConfig(), packet), harness.Bare{}},
 		{step("transit, ids", nodeConfig(), padded(sizeOfParts, trace(namespace, typeIDs))), fillingBare(1, typeIDs)},
@@ -49,6 +56,9 @@ func treatments() []treatment {
 		{step("encapsulation in a tunnel, ids", encapsulation(model.ModeEncap, one), packet), adding(model.ModeEncap, one)},
 		{step("decapsulation", removing(), tunnelled(inner, trace(namespace, typeIDs))), removingBare(tunnelHeaders)},
 		{step("transit, a trace in each of 9 namespaces", nodeConfig(), padded(sizeOfNine, tracesInEach(mostOptions)...)), fillingBare(mostOptions, typeIDs)},
+		{exported(insertion, x.triggered(nodeConfig(), 1), packet), adding(model.ModeInline, one)},
+		{exported(transitTreatment, nodeConfig(), padded(sizeOfParts, option)), harness.Bare{}},
+		{exported(decapsulating, removing(), tunnelled(inner, option)), removingBare(tunnelHeaders)},
 	}
 }
 

@@ -4,6 +4,7 @@
 #define WAYMARK_COMMON_COMPLETION_H
 
 #include "common_header.h"
+#include "common_traces.h"
 #include "edit.h"
 #include "held.h"
 #include "hook.h"
@@ -16,31 +17,34 @@ static __always_inline int common_completion(context *ctx, struct packet *p)
 {
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	const struct common_header *h = at(p, IPV6_HEADER, sizeof(*h));
-	__u32 word, fields, left, length;
-	__be32 *data;
+	__u32 word, type, length, found;
+	int timed;
 
 	/* after a tunnel, the data may be another node's */
-	if (NODE.has_decapsulations || !ip6 || !h || !is_common_trace(p, ip6, h))
+	if (NODE.has_decapsulations || !ip6 || !h || !begins_with_trace(h) ||
+	    !has_whole_header(p, ip6, h))
 		return 0;
-	word = bpf_ntohl(h->word);
-	length = ((__u32)h->length + 1) << 3;
-	fields = FIELDS_OF(bpf_ntohl(h->type));
-	left = TRACE_REMAINING(word);
-	if (TYPED_OPTION_MIN + 4 * (left + LENGTH_OF(fields)) > h->option_length ||
-	    !find_namespace(tables_of(p->on->tables_index), word >> 16))
-		return 0;
-	data = common_data(p, fields, COMMON_DATA(left));
-	if (!data)
-		return 0;
-	if (fields & 8) {
-		if ((bpf_ntohl(*data) & 0xffffff) != NODE.node_id)
+	length = COMMON_LENGTH(h);
+	if (ends_with_first(p, h)) {
+		word = bpf_ntohl(h->option.word);
+		type = bpf_ntohl(h->option.type);
+		if (!find_namespace(tables_of(p->on->tables_index), word >> 16) ||
+		    !complete_common(p,
+				     own_common_data(p, COMMON_OPTION, word, type,
+						     words_of(&h->option)),
+				     type, p->on->interface_id))
 			return 0;
-		data++;
+		packet_commit_sum(ctx, p);
+		timed = FIELDS_OF(type) & 3;
+	} else {
+		found = judge_completed(ctx, p->on, p->l3);
+		if (!found)
+			return 0;
+		complete_several(ctx, p->on, p->l3);
+		packet_load(ctx, p);
+		timed = found & SEVERAL_TIMES;
 	}
-	if (fields & 4)
-		put32(p, data, (*data & bpf_htonl(0xffff0000)) | bpf_htonl(p->on->interface_id));
-	packet_commit_sum(ctx, p);
-	if (NODE.has_delays && fields & 3)
+	if (NODE.has_delays && timed)
 		leave_sampled(ctx, p, length);
 	return 1;
 }

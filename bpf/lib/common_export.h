@@ -44,14 +44,14 @@ static __always_inline __u64 note_common_option(const struct ipv6 *ip6,
 						const struct common_header *h,
 						const __be32 *extension, struct draft *d)
 {
-	__u32 header = bpf_ntohl(h->word), sequence = 0;
+	__u32 header = bpf_ntohl(h->option.word), sequence = 0;
 	__u64 word = header & 0xffff0000;
 
 	if (header & EXTENSION_FLOW_ID)
 		word |= (__u64)bpf_ntohl(*extension++) << 32;
 	if (header & EXTENSION_SEQUENCE)
 		sequence = bpf_ntohl(*extension);
-	*(__u64 *)&d->postcard.key.type = (bpf_ntohl(h->type) & 0xffffff00) | (header & 0xff);
+	*(__u64 *)&d->postcard.key.type = (bpf_ntohl(h->option.type) & 0xffffff00) | (header & 0xff);
 	d->postcard.sequence = sequence;
 	d->postcard.buffer = UNAVAILABLE;
 	d->postcard.flags = header >> 8;

@@ -19,62 +19,82 @@ struct common_header {
 	__u8 next_header;
 	__u8 length;
 	__be16 padding;
-	__u8 option_type;
-	__u8 option_length;
-	__u8 reserved;
-	__u8 ioam_type;
-	__be32 word; /* Namespace-ID; NodeLen, flags, RemainingLen, or Flags, Extension-Flags */
-	__be32 type;
+	struct typed_option option;
 };
 
-/* Offset of the node data that is filled next, when `left` words of 4 bytes are free. */
-#define COMMON_DATA(left) (IPV6_HEADER + sizeof(struct common_header) + ((left) << 2))
+/* Where the first option is. */
+#define COMMON_OPTION (IPV6_HEADER + offsetof(struct common_header, option))
 
-/* Whether the header begins with padding, lies within the packet, and ends with its option or padding. */
+#define COMMON_LENGTH(header) (((__u32)(header)->length + 1) << 3)
+
+/* Whether the header lies within the packet. */
+static __always_inline int has_whole_header(const struct packet *p, const struct ipv6 *ip6,
+				    const struct common_header *h)
+{
+	__u32 length = COMMON_LENGTH(h);
+
+	/* with nothing after the header it may be a copy for this node: see find_probe_end() */
+	return length + NODE.asks_loopback <= bpf_ntohs(ip6->payload_length) &&
+	       IPV6_HEADER + length <= bytes_at_hand(p);
+}
+
+/* Whether a header's end is where its last option ends, or after padding there. */
+static __always_inline int ends_at(const struct packet *p, __u32 offset, __u32 end)
+{
+	const __be32 *padding;
+
+	if (offset == end)
+		return 1;
+	padding = at(p, offset, 4);
+	return offset + 4 == end && padding && *padding == PADN_4;
+}
+
+/* Whether nothing but padding is after the header's first option. */
+static __always_inline int ends_with_first(const struct packet *p, const struct common_header *h)
+{
+	return ends_at(p, COMMON_OPTION + 2 + h->option.length, IPV6_HEADER + COMMON_LENGTH(h));
+}
+
+/* Whether the header lies within the packet, and has but one option. */
 static __always_inline int is_common_layout(const struct packet *p, const struct ipv6 *ip6,
 					    const struct common_header *h)
 {
-	__u32 length = ((__u32)h->length + 1) << 3, room = h->option_length;
-	const __be32 *end;
-
-	/* with nothing after the header it may be a copy for this node: see find_probe_end() */
-	if (length + NODE.asks_loopback > bpf_ntohs(ip6->payload_length) ||
-	    IPV6_HEADER + length > bytes_at_hand(p))
-		return 0;
-	if (length == 6 + room)
-		return 1;
-	end = at(p, IPV6_HEADER + 6 + room, 4);
-	return length == 10 + room && end && *end == PADN_4;
+	return has_whole_header(p, ip6, h) && ends_with_first(p, h);
 }
 
-/* Whether the header is a common one with a sound trace, and no flag asks for more than this node's data. */
+/* Whether a common trace asks for some field, and no flag asks for more than this node's data. */
+static __always_inline int is_simple(const struct typed_option *option)
+{
+	return option->type && !(bpf_ntohl(option->word) & (TRACE_OVERFLOW | ACTS_ON(~0U)));
+}
+
+/* Whether a header begins with padding and such a trace. */
+static __always_inline int begins_with_trace(const struct common_header *h)
+{
+	return h->padding == bpf_htons(0x0100) && is_common_option(&h->option) &&
+	       is_simple(&h->option);
+}
+
+/* Whether the header is a common one with a trace. */
 static __always_inline int is_common_trace(const struct packet *p, const struct ipv6 *ip6,
 					   const struct common_header *h)
 {
-	__u32 type = bpf_ntohl(h->type), word = bpf_ntohl(h->word), left = TRACE_REMAINING(word);
-
-	if (h->padding != bpf_htons(0x0100) || h->option_type != OPTION_IOAM ||
-	    h->ioam_type != IOAM_PREALLOCATED_TRACE)
-		return 0;
-	if (!type || type & 0x0fffffff || TRACE_NODELEN(word) != LENGTH_OF(FIELDS_OF(type)) ||
-	    word & (TRACE_OVERFLOW | ACTS_ON(~0U)) ||
-	    TYPED_OPTION_MIN + 4 * left > h->option_length)
-		return 0;
-	return is_common_layout(p, ip6, h);
+	return begins_with_trace(h) && is_common_layout(p, ip6, h);
 }
 
 /* Whether the header is a common one with a Direct Export that has no other extensions than ours. */
 static __always_inline int is_common_export(const struct packet *p, const struct ipv6 *ip6,
 					    const struct common_header *h)
 {
-	__u32 flags = bpf_ntohl(h->word) & 0xff;
+	const struct typed_option *option = &h->option;
+	__u32 flags = bpf_ntohl(option->word) & 0xff;
 
-	if (h->padding != bpf_htons(0x0100) || h->ioam_type != IOAM_DEX ||
-	    (h->option_type != OPTION_IOAM &&
-	     (h->option_type != OPTION_IOAM_IMMUTABLE || h->reserved)))
+	if (h->padding != bpf_htons(0x0100) || option->ioam_type != IOAM_DEX ||
+	    (option->option_type != OPTION_IOAM &&
+	     (option->option_type != OPTION_IOAM_IMMUTABLE || option->reserved)))
 		return 0;
 	if (flags & ~(EXTENSION_FLOW_ID | EXTENSION_SEQUENCE) ||
-	    h->option_length != TYPED_OPTION_MIN + 4 * ((flags >> 7) + (flags >> 6 & 1)))
+	    option->length != TYPED_OPTION_MIN + 4 * ((flags >> 7) + (flags >> 6 & 1)))
 		return 0;
 	return is_common_layout(p, ip6, h);
 }

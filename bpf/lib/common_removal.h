@@ -33,18 +33,18 @@ __noinline int judge_common(context *ctx, const struct interface *on)
 	h = at(p, IPV6_HEADER, sizeof(*h));
 	if (!ip6 || !h || (!is_common_trace(p, ip6, h) && !is_common_export(p, ip6, h)))
 		return 0;
-	ns = find_namespace(tables_of(on->tables_index), bpf_ntohl(h->word) >> 16);
+	ns = find_namespace(tables_of(on->tables_index), bpf_ntohl(h->option.word) >> 16);
 	if (!ns)
 		return 0;
 	length = ((__u32)h->length + 1) << 3;
 	found = COMMON_ENDS | length;
-	if (h->ioam_type != IOAM_DEX) {
+	if (h->option.ioam_type != IOAM_DEX) {
 		if (are_records_wanted())
 			return 0;
 	} else if (NODE.has_postcards && ns->export && are_exports_wanted()) {
 		found |= COMMON_REPORTS;
 	}
-	if (NODE.has_delays && h->ioam_type != IOAM_DEX && bpf_ntohl(h->type) & TIMES)
+	if (NODE.has_delays && h->option.ioam_type != IOAM_DEX && bpf_ntohl(h->option.type) & TIMES)
 		found |= COMMON_TIMES;
 	return find_tunnel(ctx, p, NEXT_IPV6, length, 0, 1) == OUTCOME_TUNNEL_DECAPSULATED ? found
 											   : 0;

@@ -5,27 +5,10 @@
 
 #include "common_export.h"
 #include "common_header.h"
+#include "common_traces.h"
 #include "held.h"
 #include "hook.h"
 #include "transit_path.h"
-
-/* Whether a header with an option of the namespace stays. */
-static __always_inline int stays_common(const struct ioam_namespace *ns)
-{
-	return ns && !(NODE.has_removals && ns->remove);
-}
-
-/* Whether the trace is filled here: it has room, and its header stays. */
-static __always_inline int is_trace_in_transit(const struct packet *p, const struct ipv6 *ip6,
-					       const struct common_header *h)
-{
-	__u32 word = bpf_ntohl(h->word), left = TRACE_REMAINING(word), size = TRACE_NODELEN(word);
-
-	if (!is_common_trace(p, ip6, h) || left < size ||
-	    !common_data(p, FIELDS_OF(bpf_ntohl(h->type)), COMMON_DATA(left - size)))
-		return 0;
-	return stays_common(find_namespace(tables_of(p->on->tables_index), word >> 16));
-}
 
 /* Whether the packet goes on with its Direct Export, whose export needs no time of arrival. */
 static __always_inline int is_export_in_transit(const struct packet *p, const struct ipv6 *ip6,
@@ -35,48 +18,57 @@ static __always_inline int is_export_in_transit(const struct packet *p, const st
 
 	if (!is_common_export(p, ip6, h))
 		return 0;
-	ns = find_namespace(tables_of(p->on->tables_index), bpf_ntohl(h->word) >> 16);
+	ns = find_namespace(tables_of(p->on->tables_index), bpf_ntohl(h->option.word) >> 16);
 	if (!stays_common(ns))
 		return 0;
-	return !(NODE.has_postcards && ns->export && bpf_ntohl(h->type) & TRACE_BIT(4));
+	return !(NODE.has_postcards && ns->export && bpf_ntohl(h->option.type) & TRACE_BIT(4));
 }
 
-/* Writes this node's data, before those of the nodes on the way here. The time is read if it is 0. */
-static __always_inline int fill_common(struct packet *p, __u32 egress, __u64 tai)
+/*
+ * Whether the packet goes on with its header, and all its options are treated here: how many they are, and
+ * what else judge_filled() found. Samples of delays are taken of packets with one option alone.
+ */
+static __always_inline __u32 is_in_transit(context *ctx, const struct packet *p,
+					   const struct ipv6 *ip6, const struct common_header *h)
 {
-	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
-	struct common_header *h = at(p, IPV6_HEADER, sizeof(*h));
-	__u32 word, fields, ids;
-	__u8 hop_limit;
-	__be32 *to;
+	__u32 found;
 
-	if (!ip6 || !h)
-		return 0;
-	fields = FIELDS_OF(bpf_ntohl(h->type));
-	word = bpf_ntohl(h->word) - LENGTH_OF(fields);
-	ids = (__u32)p->on->interface_id << 16 | egress;
-	hop_limit = ip6->hop_limit - 1;
-	if (fields & 3) {
-		to = at(p, COMMON_DATA(TRACE_REMAINING(word)), 16);
-		if (!to)
-			return 0;
-		kept_apart(to);
-		put_common_data(p, to, fields, hop_limit, ids, 1, tai ? tai : tai_now());
-	} else {
-		to = at(p, COMMON_DATA(TRACE_REMAINING(word)), 8);
-		if (!to)
-			return 0;
-		put_common_data(p, to, fields, hop_limit, ids, 0, 0);
-	}
-	put32(p, &h->word, bpf_htonl(word));
-	return 1;
+	if (!begins_with_trace(h))
+		return is_export_in_transit(p, ip6, h);
+	if (is_common_layout(p, ip6, h))
+		return is_filled_here(p, tables_of(p->on->tables_index), COMMON_OPTION, &h->option);
+	found = judge_filled(ctx, p->on, p->l3);
+	return NODE.has_delays && found & SEVERAL_TIMES ? 0 : found;
+}
+
+/*
+ * The same, once the way out was looked for inline, as in tc: the verifier would follow that for each number
+ * that is_in_transit() may say.
+ */
+static __always_inline int has_several(const struct packet *p, const struct common_header *h)
+{
+	return h->option.ioam_type != IOAM_DEX && !ends_with_first(p, h);
+}
+
+/* Writes this node's data into the only trace. The time is read if it is 0. */
+static __always_inline int fill_only(struct packet *p, const struct ipv6 *ip6,
+				     struct common_header *h, __u32 egress, __u64 tai)
+{
+	struct own_data own = {.hop_limit = (__u8)(ip6->hop_limit - 1),
+			       .ids = (__u32)p->on->interface_id << 16 | egress};
+	__u32 type = bpf_ntohl(h->option.type);
+
+	if (!(FIELDS_OF(type) & 3))
+		return fill_common(p, COMMON_OPTION, &h->option.word, type, &own);
+	own.tai = tai ? tai : tai_now();
+	return fill_common(p, COMMON_OPTION, &h->option.word, type, &own);
 }
 
 /* Whether this packet, with times, is among those whose time in this node is counted. */
 static __always_inline int is_common_sampled(const struct common_header *h)
 {
-	return NODE.has_delays && bpf_ntohl(h->type) & TIMES &&
-	       (h->ioam_type != IOAM_DEX || NODE.has_postcards) && is_delay_sampled();
+	return NODE.has_delays && bpf_ntohl(h->option.type) & TIMES &&
+	       (h->option.ioam_type != IOAM_DEX || NODE.has_postcards) && is_delay_sampled();
 }
 
 /*
@@ -88,6 +80,7 @@ __noinline int remember_common(context *ctx, __u32 l3, __u64 tai)
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
 	const struct common_header *h;
 
+	opaque(tai); /* where it is not used, the compiler would not pass it */
 	packet_load(ctx, p);
 	h = at(p, IPV6_HEADER, sizeof(*h));
 	if (!h || (COMPLETES ? !tai : !is_common_sampled(h)))
@@ -106,22 +99,23 @@ static __always_inline int common_transit(context *ctx, struct packet *p, struct
 	enum outcome outcome = OUTCOME_TRACE_FILLED;
 	enum stack_reason reason = STACK_HEADERS;
 	const struct interface *out = 0;
-	const struct common_header *h = at(p, IPV6_HEADER, sizeof(*h));
+	struct common_header *h = at(p, IPV6_HEADER, sizeof(*h));
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
-	__u32 egress = 0xffff, leaves;
+	__u32 egress = 0xffff, leaves, found;
 	__u64 tai = 0;
 
 	if (!ip6 || !h || (NODE.has_decapsulations && h->next_header == NEXT_IPV6) ||
 	    (READS_E2E && h->next_header == NEXT_DESTINATION))
 		return 0;
-	if (!is_trace_in_transit(p, ip6, h) && !is_export_in_transit(p, ip6, h))
+	found = is_in_transit(ctx, p, ip6, h);
+	if (!found)
 		return 0;
 	/* who is chosen is decided once */
-	if (in_lane && NODE.has_delays && bpf_ntohl(h->type) & TIMES)
+	if (in_lane && NODE.has_delays && bpf_ntohl(h->option.type) & TIMES)
 		return 0;
 	if (COMPLETES && !in_lane && is_common_sampled(h))
 		tai = tai_now();
-	if (NODE.fast && p->on->fast && NODE.stack_options)
+	if (NODE.fast && p->on->fast && (found & SEVERAL_COUNT) <= NODE.stack_options)
 		reason = find_transit_path(ctx, p, path, &out,
 					   in_lane ? SEARCH_REMEMBERED : SEARCH_ELSEWHERE);
 	if (in_lane && (reason || !out))
@@ -129,15 +123,16 @@ static __always_inline int common_transit(context *ctx, struct packet *p, struct
 	leaves = COMPLETES && !reason && out;
 	if (leaves)
 		egress = out->interface_id;
-	h = at(p, IPV6_HEADER, sizeof(*h));
-	if (!h)
-		return 0;
-	if (h->ioam_type == IOAM_DEX) {
+	if (COMPLETES ? (found & SEVERAL_COUNT) > 1 : has_several(p, h)) {
+		if (!fill_several(ctx, p->on, p->l3, egress))
+			return 0;
+		packet_load(ctx, p);
+	} else if (h->option.ioam_type == IOAM_DEX) {
 		outcome = OUTCOME_DIRECT_EXPORT;
 		if (leaves && !export_common(ctx, p, path->ifindex, NODE_TRANSIT))
 			return 0;
 		packet_load(ctx, p);
-	} else if (!fill_common(p, egress, tai)) {
+	} else if (!fill_only(p, ip6, h, egress, tai)) {
 		return 0;
 	}
 	packet_commit_sum(ctx, p);

@@ -36,10 +36,7 @@ static __always_inline int is_selected(const struct encapsulation *e)
 	return mine->next++ % e->frequency_n < e->frequency_k;
 }
 
-/*
- * Writes the prebuilt header after the IPv6 header, word by word unless it is long, and completes its
- * traces.
- */
+/* Writes the prebuilt header after the IPv6 header, and completes its traces. */
 static __always_inline int write_header(context *ctx, const struct encapsulation *e,
 					const struct departure *departure, __u32 l3)
 {
@@ -53,14 +50,8 @@ static __always_inline int write_header(context *ctx, const struct encapsulation
 		store_bytes(ctx, p->l3 + IPV6_HEADER, e->header,
 			    (e->header_length - 1 & (MAX_HEADER_INSERTION - 1)) + 1);
 	packet_load(ctx, p);
-#pragma clang loop unroll(disable)
-	for (__u32 i = 0; words <= MAX_COPIED_WORDS && i < MAX_COPIED_WORDS && i < words; i++) {
-		__u64 *to = at(p, IPV6_HEADER + 8 * i, 8);
-
-		if (!to)
-			return -1;
-		*to = e->header[i];
-	}
+	if (words <= MAX_COPIED_WORDS && !put_words(p, e, words))
+		return -1;
 	complete_header(ctx, p, e, departure);
 	return 0;
 }

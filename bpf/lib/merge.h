@@ -13,7 +13,53 @@
 #include "modules.h"
 
 /* Longer headers are written by the helper: its call costs as much as this many words. */
-#define MAX_COPIED_WORDS 10
+#define MAX_COPIED_WORDS 24
+
+/* As many words fit into almost every packet that has just grown by at least one. */
+#define FEW_WORDS 4
+
+/*
+ * Copies words of what is prebuilt to the header's place; zero if they do not fit. The packet's end is
+ * compared once if it is further away than most headers reach.
+ */
+static __always_inline int put_words(const struct packet *p, const struct encapsulation *e,
+				     __u32 words)
+{
+	__u64 *to;
+
+	if (words <= FEW_WORDS) {
+		to = at(p, IPV6_HEADER, 8 * FEW_WORDS);
+		if (to) {
+#pragma clang loop unroll(full)
+			for (__u32 i = 0; i < FEW_WORDS; i++) {
+				opaque(words); /* the loop would not be unrolled */
+				if (i >= words)
+					break;
+				to[i] = e->header[i];
+			}
+			return 1;
+		}
+	}
+	to = at(p, IPV6_HEADER, 8 * MAX_COPIED_WORDS);
+	if (to) {
+#pragma clang loop unroll(full)
+		for (__u32 i = 0; i < MAX_COPIED_WORDS; i++) {
+			opaque(words);
+			if (i >= words)
+				break;
+			to[i] = e->header[i];
+		}
+		return 1;
+	}
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_COPIED_WORDS && i < words; i++) {
+		to = at(p, IPV6_HEADER + 8 * i, 8);
+		if (!to)
+			return 0;
+		*to = e->header[i];
+	}
+	return 1;
+}
 
 /*
  * Finds how the first header takes the options; OUTCOME_NO_IOAM if it does. Not inlined: see
@@ -114,13 +160,7 @@ static __always_inline void put_content(context *ctx, struct packet *p,
 		return;
 	}
 	packet_load(ctx, p);
-#pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < MAX_COPIED_WORDS && i < words; i++) {
-		__u64 *to = at(p, IPV6_HEADER + 8 * i, 8);
-
-		if (to)
-			*to = e->header[i];
-	}
+	put_words(p, e, words);
 	if (units & 1) {
 		__u32 *to = at(p, IPV6_HEADER + 8 * words, 4);
 

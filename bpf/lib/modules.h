@@ -111,28 +111,18 @@ static __always_inline int note_option(context *ctx, const struct packet *p,
 static __always_inline __u32 note_common_trace(const struct packet *p, struct options *options,
 					       __u32 slot, __u32 offset, __u32 end)
 {
-	__u32 header, type, length, next;
-	const __u8 *option = at(p, offset, TRACE_OFFSET);
+	__u32 next = 0;
+	const struct typed_option *option = common_at(p, offset, end, &next);
 	struct option *o;
 
-	if (!option || offset & 3 || option[0] != OPTION_IOAM ||
-	    option[3] != IOAM_PREALLOCATED_TRACE)
-		return 0;
-	length = option[1];
-	header = bpf_ntohl(*(const __be32 *)(option + 4));
-	type = bpf_ntohl(*(const __be32 *)(option + 8));
-	next = offset + 2 + length;
-	opaque(next); /* so that the verifier derives no bound of the end from it */
-	if (next > end || type & 0x0fffffff ||
-	    TRACE_NODELEN(header) != LENGTH_OF(FIELDS_OF(type)) ||
-	    length < TYPED_OPTION_MIN + 4 * TRACE_REMAINING(header))
+	if (!option)
 		return 0;
 	o = &options->options[slot];
-	o->header = header;
-	o->type = type;
+	o->header = bpf_ntohl(option->word);
+	o->type = bpf_ntohl(option->type);
 	o->offset = offset;
 	o->kind = KIND_TRACE;
-	o->words = (length - TYPED_OPTION_MIN) >> 2;
+	o->words = words_of(option);
 	o->outcome = OUTCOME_UNTOUCHED;
 	trace_note(options, o);
 	return next;
