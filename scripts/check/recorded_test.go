@@ -7,6 +7,17 @@ import (
 	"testing"
 )
 
+// The page of limits is one screen; other pages may be longer.
+func TestOneScreen(t *testing.T) {
+	for name, want := range map[string]map[int]int{"docs/limits.md": {50: 0, 51: 1}, "docs/how-to/a.md": {51: 0}} {
+		for lines, count := range want {
+			if got := oneScreen(name, []byte(strings.Repeat("a\n", lines))); len(got) != count {
+				t.Errorf("%s with %d lines: %v", name, lines, got)
+			}
+		}
+	}
+}
+
 func TestRecorded(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, "bench/results/cost.json", "{}\n")

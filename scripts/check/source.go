@@ -90,7 +90,7 @@ func checkFile(root, name string) ([]Finding, error) {
 			return nil, err
 		}
 		unrecorded, err := recorded(root, name, content)
-		return slices.Concat(findings, unrecorded, words(name, content)), err
+		return slices.Concat(findings, unrecorded, words(name, content), oneScreen(name, content)), err
 	}
 	findings := append(licence(name, kind, content), marks(name, content)...)
 	if kind != kindScript || !bytes.Contains(content, []byte(generatedScript)) {
@@ -111,6 +111,17 @@ func checkFile(root, name string) ([]Finding, error) {
 		findings = append(findings, cFunctions(name, content)...)
 	}
 	return findings, nil
+}
+
+// screens are the documents that fit one screen, and its lines.
+var screens = map[string]int{"docs/limits.md": 50}
+
+func oneScreen(name string, content []byte) []Finding {
+	if lines, most := bytes.Count(content, []byte("\n")), screens[name]; most > 0 && lines > most {
+		text := fmt.Sprintf("%d lines, the limit is %d: this page is one screen; write details into the how-to", lines, most)
+		return []Finding{{name, most + 1, text}}
+	}
+	return nil
 }
 
 // generatedScript is in generated files of the console, which may be longer.

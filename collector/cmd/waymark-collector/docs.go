@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -16,10 +17,10 @@ import (
 // pages are those of the reference that are made from this program, besides its commands.
 func pages() map[string][]byte {
 	return map[string][]byte{
-		"collector-configuration.md": append([]byte("<!-- Written by `make docs`; do not edit. -->\n\n# The collector's settings\n\n"+
+		"collector-configuration.md": slices.Concat([]byte("# The collector's settings\n\n"+
 			"The file of `waymark-collector run --config`, in YAML. `waymark-collector config check` reports its errors, and `config "+
 			"show` prints it with all defaults. [How to keep and ask](../how-to/run-a-collector.md).\n"),
-			settings.Reference()...),
+			settings.Reference(), []byte(docgen.Footer)),
 		"collector-api.json": api.Document(),
 	}
 }
