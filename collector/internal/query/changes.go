@@ -101,19 +101,12 @@ func (q *Queries) Changes(ctx context.Context, ask ChangesQuestion) (*Changes, e
 }
 
 // sharesOf reads how many packets of which pair took which path in which window: pairs after one another, and windows
-// of a pair in their order.
+// of a pair in their order. Pairs of which all packets took one path are left out, and windows with too few packets.
 func sharesOf(ctx context.Context, r *store.Reading, ask *ChangesQuestion, a *Changes, addShare func(pair, int64, uint64, taken)) error {
-	where, p := packetsOf(ask.Range, &ask.Flows)
-	width := p.add(ask.Window.Nanoseconds())
-	query := "WITH one AS (" + unionOf(r, func(of *store.Stored) string {
-		return "SELECT k.source, k.destination, p.namespace, d.path, epoch_ns(p.time) // " + width +
-			"::BIGINT AS w, count(*) AS n, avg(p.delay_ns)::DOUBLE AS d FROM " + of.Rows + " p JOIN FILE(keys) k ON p.key = k.number " +
-			"JOIN FILE(paths) d ON p.path = d.number WHERE p.reason = 0 AND " + where + " GROUP BY ALL"
-	}) +
-		") SELECT source, destination, namespace, w, path, sum(n)::UBIGINT, sum(d * n) / sum(n) FROM one GROUP BY ALL " +
-		"ORDER BY source, destination, namespace, w LIMIT " + p.add(mostShares+1)
+	s := selected(ask.Range, &ask.Flows)
+	query := s.shares(r, s.add(ask.Window.Nanoseconds())+"::BIGINT", s.add(ask.Least)) + " LIMIT " + s.add(mostShares+1)
 	seen := 0
-	return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
+	return rows(ctx, r.DB, query, s.values, func(scan func(...any) error) error {
 		var source, destination []byte
 		var namespace uint16
 		var number int64
@@ -182,18 +175,19 @@ func (c *comparison) finish() {
 	}
 }
 
-// distance is which share of packets takes another path: half the sum of the differences.
+// distance is which share of packets takes another path: half the sum of the differences. Sums of whole numbers have no
+// order, so that the same windows always have the same distance.
 func distance(a, b *window) float64 {
 	sum := 0.0
 	for path, t := range a.shares {
-		sum += math.Abs(float64(t.packets)/float64(a.whole) - float64(b.shares[path].packets)/float64(b.whole))
+		sum += math.Abs(float64(t.packets)*float64(b.whole) - float64(b.shares[path].packets)*float64(a.whole))
 	}
 	for path, t := range b.shares {
 		if _, both := a.shares[path]; !both {
-			sum += float64(t.packets) / float64(b.whole)
+			sum += float64(t.packets) * float64(a.whole)
 		}
 	}
-	return sum / 2
+	return sum / (2 * float64(a.whole) * float64(b.whole))
 }
 
 func changeOf(who pair, before, after *window, moved float64) Change {

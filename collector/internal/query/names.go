@@ -5,8 +5,10 @@ package query
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"net/netip"
 	"strconv"
+	"strings"
 
 	"github.com/waymark-net/waymark/collector/internal/store"
 )
@@ -56,46 +58,36 @@ type interfaceKey struct {
 // namesIn reads the names of all nodes and interfaces in files. Later ones win.
 func namesIn(ctx context.Context, r *store.Reading) (*names, error) {
 	n := &names{map[nodeKey]string{}, map[uint64]string{}, map[interfaceKey]string{}}
-	for i := range r.Files {
-		f := &r.Files[i]
-		err := rows(
-			ctx,
-			r.DB,
-			"SELECT coalesce(exporter, ''), node, name FROM "+f.From("nodes")+" LIMIT $1",
-			[]any{mostNames},
-			func(scan func(...any) error) error {
-				var key nodeKey
-				var name string
-				err := scan(&key.exporter, &key.id, &name)
-				n.nodes[key] = name
-				if before, named := n.byID[key.id]; named && before != name {
-					name = ""
-				}
-				n.byID[key.id] = name
-				return err
-			},
-		)
-		if err != nil {
-			return nil, err
+	err := namesOf(ctx, r, "node", "nodes", func(exporter string, id uint64, name string) {
+		n.nodes[nodeKey{exporter, id}] = name
+		if before, named := n.byID[id]; named && before != name {
+			name = ""
 		}
-		err = rows(
-			ctx,
-			r.DB,
-			"SELECT coalesce(exporter, ''), ifindex, name FROM "+f.From("interfaces")+" LIMIT $1",
-			[]any{mostNames},
-			func(scan func(...any) error) error {
-				var key interfaceKey
-				var name string
-				err := scan(&key.exporter, &key.index, &name)
-				n.interfaces[key] = name
-				return err
-			},
-		)
-		if err != nil {
-			return nil, err
-		}
+		n.byID[id] = name
+	})
+	if err != nil {
+		return nil, err
 	}
-	return n, nil
+	return n, namesOf(ctx, r, "ifindex", "interfaces", func(exporter string, id uint64, name string) {
+		n.interfaces[interfaceKey{exporter, uint32(id)}] = name
+	})
+}
+
+// namesOf reads the names of a table of all files, those of the latest file last.
+func namesOf(ctx context.Context, r *store.Reading, column, table string, add func(exporter string, id uint64, name string)) error {
+	var list []string
+	for i := range r.Files {
+		list = append(list, fmt.Sprintf("(SELECT %d AS file, row_number() OVER () AS place, coalesce(exporter, ''), %s::UBIGINT, name "+
+			"FROM %s LIMIT %d)", i, column, r.Files[i].From(table), mostNames))
+	}
+	query := "SELECT * EXCLUDE (file, place) FROM (" + strings.Join(list, "\nUNION ALL\n") + ") ORDER BY file, place"
+	return rows(ctx, r.DB, query, nil, func(scan func(...any) error) error {
+		var exporter, name string
+		var id uint64
+		err := scan(&exporter, &id, &name)
+		add(exporter, id, name)
+		return err
+	})
 }
 
 func (n *names) node(exporter string, id uint64) Node {

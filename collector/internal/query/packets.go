@@ -6,8 +6,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/waymark-net/waymark/collector/internal/store"
@@ -82,6 +84,11 @@ func (q *Queries) Packets(ctx context.Context, ask PacketsQuestion) (*Packets, e
 			return err
 		}
 		files := slices.Clone(r.Files)
+		if ask.FlowID != nil && ask.Sequence != nil {
+			if files, err = filesWith(ctx, r, &ask); err != nil {
+				return err
+			}
+		}
 		slices.Reverse(files)
 		search := newSearch(OfPackets, &a.Answer)
 		for _, f := range files {
@@ -113,6 +120,26 @@ func (q *Queries) Packets(ctx context.Context, ask PacketsQuestion) (*Packets, e
 		return nil
 	})
 	return a, err
+}
+
+// filesWith are the files that have a packet that is asked for.
+func filesWith(ctx context.Context, r *store.Reading, ask *PacketsQuestion) (files []store.File, err error) {
+	var list []string
+	var p *parameters
+	for i := range r.Files {
+		of := r.Files[i].Stored()
+		var where string
+		where, p = ask.where(&of) // it has the same parameters for all files
+		query := fmt.Sprintf("(SELECT %d FROM %s p WHERE %s LIMIT 1)", i, of.Rows, where)
+		list = append(list, store.Union(r.Files[i:i+1], query))
+	}
+	query := "SELECT * FROM (" + strings.Join(list, "\nUNION ALL\n") + ") ORDER BY ALL"
+	return files, rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
+		var i int
+		err := scan(&i)
+		files = append(files, r.Files[i])
+		return err
+	})
 }
 
 // where are the conditions of the question on the packets of a file, and their parameters.

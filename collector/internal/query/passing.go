@@ -2,6 +2,8 @@
 
 package query
 
+import "strings"
+
 // Passing selects packets by where they passed. Paths have it, of which there are few, so that it is quick.
 type Passing struct {
 	Segment  *ID     // from a node to the next one; nil: any
@@ -30,4 +32,15 @@ func (g *Passing) where(p *parameters) string {
 func (ask *PathsQuestion) selected() (where string, p *parameters) {
 	where, p = packetsOf(ask.Range, &ask.Flows)
 	return where + ask.Passing.where(p), p
+}
+
+// selection is the same of questions that rollups answer, too: their rows have paths.
+func (ask *PathsQuestion) selection() *selection {
+	s := selected(ask.Range, &ask.Flows)
+	passing := ask.Passing.where(s.parameters)
+	if s.flows == "" {
+		passing = strings.TrimPrefix(passing, " AND ")
+	}
+	s.flows += passing
+	return s
 }

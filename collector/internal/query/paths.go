@@ -102,7 +102,8 @@ func (q *Queries) pathsIn(ctx context.Context, ask PathsQuestion) (*Paths, error
 		if ask.Where != nil {
 			return pathsWhere(ctx, r, &ask, a)
 		}
-		if err := pathsOf(ctx, r, &ask, a); err != nil || len(a.Paths) == 0 {
+		numbers, err := pathsOf(ctx, r, &ask, a)
+		if err != nil || len(a.Paths) == 0 {
 			return err
 		}
 		var ids []uint64
@@ -131,13 +132,17 @@ func (q *Queries) pathsIn(ctx context.Context, ask PathsQuestion) (*Paths, error
 			}
 		}
 		sum := newTotals(a.Paths)
-		err = measureHops(ctx, r, &ask, ids, func(id uint64, i int, what string, h *exponential.Delays, negative uint64) {
+		err = measurePaths(ctx, r, &ask, numbers, func(id uint64, i, what int, h *exponential.Delays, negative uint64) {
 			p := &a.Paths[place[id]]
+			if what == store.DelayOfPath {
+				p.Delay, p.Negative = delaysOf(h), negative
+				return
+			}
 			if i >= len(p.Hops) {
 				return
 			}
 			hop := &p.Hops[i]
-			if what == "held" {
+			if what == store.DelayHeld {
 				hop.Held = delaysOf(h)
 				sum.held(hop, h)
 			} else if hop.Since, hop.Negative = delaysOf(h), negative; i > 0 {
@@ -185,29 +190,21 @@ func unionOf(r *store.Reading, query func(of *store.Stored) string) string {
 	return strings.Join(parts, "\nUNION ALL\n")
 }
 
-// pathsOf finds the paths.
-func pathsOf(ctx context.Context, r *store.Reading, ask *PathsQuestion, a *Paths) error {
-	where, p := ask.selected()
-	query := "WITH one AS (" + unionOf(r, func(of *store.Stored) string {
-		return "SELECT d.path, p.time, p.reason, p.verdict, p.length, p.delay_ns AS delay FROM " + of.Rows +
-			" p JOIN FILE(paths) d ON p.path = d.number WHERE " + where
-	}) + `), whole AS (
-	SELECT path, count(*) AS packets, sum(length)::UBIGINT AS bytes, count(*) FILTER (reason <> 0) AS incomplete, count(*) FILTER (verdict = 2) AS lost, min(time) AS first, max(time) AS last,
-		count(*) FILTER (delay < 0) AS negative, sum(delay) FILTER (delay >= 0)::DOUBLE AS total, max(delay) AS most FROM one GROUP BY path
-), top AS (SELECT *, sum(packets) OVER () AS every FROM whole ORDER BY packets DESC, path LIMIT ` + p.add(ask.Limit+1) + `
-), delays AS (` + bucketsOf("path", "delay", "one") + `)
-SELECT t.path, packets, bytes, incomplete, lost, first, last, negative, total, most, b, n, every::UBIGINT FROM top t LEFT JOIN delays d ON t.path = d.path ORDER BY packets DESC, t.path`
-	return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
+// pathsOf finds the paths, and their numbers by file.
+func pathsOf(ctx context.Context, r *store.Reading, ask *PathsQuestion, a *Paths) (numbers [][]uint32, err error) {
+	s := ask.selection()
+	query := "WITH part AS (SELECT file, number, sum(packets) AS packets, sum(bytes) AS bytes, sum(incomplete) AS incomplete, " +
+		"sum(lost) AS lost, min(first) AS first, max(last) AS last FROM (" + s.sums(r) + ") GROUP BY file, number), whole AS (" +
+		"SELECT id AS path, sum(packets)::UBIGINT AS packets, sum(bytes)::UBIGINT, sum(incomplete)::UBIGINT, sum(lost)::UBIGINT, min(first), " +
+		"max(last), list(p.file), list(p.number) FROM part p JOIN (" + numbersOf(r, "path") + ") d " +
+		"ON p.file = d.file AND p.number = d.number GROUP BY id) " +
+		"SELECT *, (sum(packets) OVER ())::UBIGINT FROM whole ORDER BY packets DESC, path LIMIT " + s.add(ask.Limit+1)
+	numbers = make([][]uint32, len(r.Files))
+	return numbers, rows(ctx, r.DB, query, s.values, func(scan func(...any) error) error {
 		var id uint64
 		var one Path
-		var total sql.NullFloat64
-		var most sql.NullInt64
-		var b, n any
-		if err := scan(&id, &one.Packets, &one.Bytes, &one.Incomplete, &one.Lost, &one.First.Time, &one.Last.Time, &one.Negative, &total, &most,
-			&b, &n, &a.Packets); err != nil {
-			return err
-		}
-		h, err := histogram(total, most, b, n)
+		var files, of any
+		err := scan(&id, &one.Packets, &one.Bytes, &one.Incomplete, &one.Lost, &one.First.Time, &one.Last.Time, &files, &of, &a.Packets)
 		if err != nil {
 			return err
 		}
@@ -215,38 +212,33 @@ SELECT t.path, packets, bytes, incomplete, lost, first, last, negative, total, m
 			a.Cut = cutAt(ask.Limit)
 			return nil
 		}
-		one.ID, one.Delay, one.Hops = ID(id), delaysOf(h), []Hop{}
+		one.ID, one.Hops = ID(id), []Hop{}
 		one.First, one.Last = instant.Of(one.First.Time), instant.Of(one.Last.Time)
 		a.Paths = append(a.Paths, one)
+		for i, file := range list(files) {
+			numbers[whole(file)] = append(numbers[whole(file)], uint32(whole(list(of)[i])))
+		}
 		return nil
 	})
 }
 
-// measureHops takes what was measured at each node of paths.
-func measureHops(
+// measurePaths reads what was measured of paths, and at each of their nodes.
+func measurePaths(
 	ctx context.Context,
 	r *store.Reading,
 	ask *PathsQuestion,
-	ids []uint64,
-	addDelays func(id uint64, i int, what string, h *exponential.Delays, negative uint64),
+	numbers [][]uint32,
+	addDelays func(id uint64, i, what int, h *exponential.Delays, negative uint64),
 ) error {
-	where, p := ask.selected()
-	chosen := " AND d.path = ANY(" + p.add(ids) + ")"
-	hops := unionOf(r, func(of *store.Stored) string {
-		return "SELECT d.path, unnest(range(len(p.held_ns))) AS i, unnest(p.held_ns)::BIGINT AS held, unnest(" + of.Since + ") AS since FROM " +
-			of.Rows + " p JOIN FILE(paths) d ON p.path = d.number WHERE " + where + chosen
-	})
-	measure := func(column string) string {
-		return "SELECT w.path, w.i, '" + column + "' AS what, w.negative, w.total, w.most, d.b, d.n FROM (" +
-			"SELECT path, i, count(*) FILTER (" + column + " < 0) AS negative, " +
-			"sum(" + column + ") FILTER (" + column + " >= 0)::DOUBLE AS total, max(" + column + ") AS most FROM hop GROUP BY path, i) w " +
-			"LEFT JOIN (" + bucketsOf("path, i", column, "hop") + ") d ON w.path = d.path AND w.i = d.i"
-	}
-	query := "WITH hop AS (" + hops + ") " + measure("held") + " UNION ALL " + measure("since")
-	return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
+	s := ask.selection()
+	query := s.delays(r, numbers) + `, whole AS (
+	SELECT id AS path, i, what, b, sum(n) AS n, sum(negative) AS negative, sum(total) AS total, max(most) AS most
+	FROM sums s JOIN (` + numbersOf(r, "path") + `) d ON s.file = d.file AND s.number = d.number GROUP BY ALL)
+SELECT path, i, what, sum(negative)::UBIGINT, sum(total)::DOUBLE, max(most), list(b) FILTER (b IS NOT NULL), list(n::UBIGINT) FILTER (b IS NOT NULL)
+FROM whole GROUP BY path, i, what`
+	return rows(ctx, r.DB, query, s.values, func(scan func(...any) error) error {
 		var id uint64
-		var i int
-		var what string
+		var i, what int
 		var negative uint64
 		var total sql.NullFloat64
 		var most sql.NullInt64
@@ -345,7 +337,7 @@ func (q *Queries) gridIn(ctx context.Context, in Range, ask *GridQuestion) (*Gri
 			`SELECT path, coalesce(exporter[1], '') AS e1, node[1] AS n1,
 	CASE WHEN role[-1] = 3 THEN coalesce(exporter[-1], '') END AS e2, CASE WHEN role[-1] = 3 THEN node[-1] END AS n2 FROM FILE(paths)`,
 		) + `)
-), part AS (SELECT e1, n1, e2, n2, r.* FROM ` + rollup(
+), part AS ` + once(of) + ` (SELECT e1, n1, e2, n2, r.* FROM ` + rollup(
 			of,
 			"path",
 		) + ` r JOIN ends d ON r.path = d.path

@@ -143,29 +143,36 @@ func segmentsFor(ctx context.Context, r *store.Reading, in Range, ask *SegmentsQ
 }
 
 // countsOf is a query of the counts of buckets by segment.
-func countsOf(of string) string {
+func countsOf(of, where string) string {
 	return "SELECT segment, b, sum(n)::UBIGINT AS n FROM (SELECT segment, unnest(" + of + "_b) AS b, unnest(" + of +
-		"_n) AS n FROM part) GROUP BY ALL"
+		"_n) AS n FROM part" + where + ") GROUP BY ALL"
 }
 
-// percentileOf is a query of the 99th percentile's bucket by segment.
-func percentileOf(of string) string {
-	return "SELECT segment, min(b) FILTER (c >= ceil(t * 0.99)) AS rank FROM (SELECT segment, b, " +
-		"sum(n) OVER (PARTITION BY segment ORDER BY b) AS c, sum(n) OVER (PARTITION BY segment) AS t FROM " +
-		of + ") GROUP BY segment"
+// ranked is the histogram by which segments are sorted; "": none.
+func (o Order) ranked() string {
+	switch o {
+	case ByHeld:
+		return "held"
+	case ByLoss, ByPackets:
+		return ""
+	default:
+		return "link"
+	}
 }
+
+// percentiles is a query of the 99th percentile's bucket by segment.
+const percentiles = "SELECT segment, min(b) FILTER (c >= ceil(t * 0.99)) AS rank FROM (SELECT segment, b, " +
+	"sum(n) OVER (PARTITION BY segment ORDER BY b) AS c, sum(n) OVER (PARTITION BY segment) AS t FROM counted) GROUP BY segment"
 
 // rankOf is a query of what segments are sorted by, the greatest first.
 func rankOf(order Order) string {
 	switch order {
-	case ByHeld:
-		return percentileOf("held")
 	case ByLoss:
 		return "SELECT segment, lost / packets AS rank FROM whole"
 	case ByPackets:
 		return "SELECT segment, packets AS rank FROM whole"
 	default:
-		return percentileOf("link")
+		return percentiles
 	}
 }
 
@@ -185,13 +192,24 @@ func segmentsOf(
 	if only != nil {
 		chosen = " WHERE segment = ANY(" + p.add(only) + ")"
 	}
-	query := `WITH part AS (SELECT * FROM ` + rollup(of, "segment") + chosen + `), whole AS (
+	// Histograms are added up of all segments only if their order needs it: this takes most of the time.
+	counts := func(name string) string {
+		if order.ranked() == name {
+			return "SELECT * FROM counted WHERE segment IN (SELECT segment FROM top)"
+		}
+		return countsOf(name, " WHERE segment IN (SELECT segment FROM top)")
+	}
+	counted := ""
+	if name := order.ranked(); name != "" {
+		counted = "), counted AS (" + countsOf(name, "")
+	}
+	query := `WITH part AS ` + once(of) + ` (SELECT * FROM ` + rollup(of, "segment") + chosen + `), whole AS (
 	SELECT segment, sum(packets)::UBIGINT AS packets, sum(lost)::UBIGINT AS lost, sum(held_sum) AS held_sum, max(held_max) AS held_max,
 		sum(link_negative)::UBIGINT AS negative, sum(link_sum) AS link_sum, max(link_max) AS link_max FROM part GROUP BY segment
-), held AS (` + countsOf("held") + `), link AS (` + countsOf("link") + `), rank AS (` + rankOf(order) + `
+` + counted + `), rank AS (` + rankOf(order) + `
 ), top AS (SELECT w.*, rank FROM whole w LEFT JOIN rank r ON w.segment = r.segment ORDER BY rank DESC NULLS LAST, packets DESC, w.segment LIMIT ` + p.add(limit) + `
-), holds AS (SELECT segment, list(b) AS b, list(n) AS n FROM held WHERE segment IN (SELECT segment FROM top) GROUP BY segment
-), links AS (SELECT segment, list(b) AS b, list(n) AS n FROM link WHERE segment IN (SELECT segment FROM top) GROUP BY segment)
+), holds AS (SELECT segment, list(b) AS b, list(n) AS n FROM (` + counts("held") + `) GROUP BY segment
+), links AS (SELECT segment, list(b) AS b, list(n) AS n FROM (` + counts("link") + `) GROUP BY segment)
 SELECT t.segment, packets, lost, held_sum, held_max, h.b, h.n, negative, link_sum, link_max, l.b, l.n
 FROM top t LEFT JOIN holds h ON t.segment = h.segment LEFT JOIN links l ON t.segment = l.segment ORDER BY rank DESC NULLS LAST, packets DESC, t.segment`
 	err = rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {

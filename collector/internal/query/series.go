@@ -5,7 +5,8 @@ package query
 import (
 	"context"
 	"database/sql"
-	"strings"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/waymark-net/waymark/collector/internal/store"
@@ -47,13 +48,26 @@ func steps(in Range, step time.Duration) *parameters {
 	return p
 }
 
-// rollup is a query of the rows of a rollup in all files.
+// rollup is a query of the rows of a rollup in all files. Segments and paths have the numbers that are the same in all.
 func rollup(r *store.Reading, name string) string {
-	var parts []string
+	var list []string
 	for i := range r.Files {
-		parts = append(parts, r.Files[i].Rows(name))
+		list = append(list, fmt.Sprintf("SELECT %d AS file, * FROM (%s)", i, r.Files[i].Rows(name)))
 	}
-	return "(" + strings.Join(parts, "\nUNION ALL ") + ")"
+	if name == "loss" {
+		return "(SELECT * EXCLUDE (file) FROM (" + united(list) + "))"
+	}
+	return "(SELECT r.* EXCLUDE (file) REPLACE (d.id AS " + name + ") FROM (" + united(list) + ") r JOIN (" + numbersOf(r, name) +
+		") d ON r.file = d.file AND r." + name + " = d.number)"
+}
+
+// once says whether the rows of rollups are kept for a query that reads them several times: those that are made of packets
+// now take longer to make than to keep. Of others, each time reads only the columns that it needs.
+func once(r *store.Reading) string {
+	if slices.ContainsFunc(r.Files, func(f store.File) bool { return f.Selects() }) {
+		return "MATERIALIZED"
+	}
+	return "NOT MATERIALIZED"
 }
 
 // listsOf is a query of the buckets of a rollup's histogram, in steps.
@@ -68,7 +82,7 @@ func segmentSeries(ctx context.Context, r *store.Reading, in Range, ask *Segment
 	step := ask.Step
 	p := steps(in, step)
 	of := ask.Flows.of(r, p)
-	query := "WITH part AS (SELECT *, epoch_us(minute) // " + p.add(
+	query := "WITH part AS " + once(of) + " (SELECT *, epoch_us(minute) // " + p.add(
 		step.Microseconds(),
 	) + "::BIGINT AS w FROM " + rollup(
 		of,

@@ -126,6 +126,15 @@ func (c *Checked) read(ctx context.Context, conn *sql.Conn, alias string) error 
 			c.Records += rows
 		}
 	}
+	for _, name := range []string{tableFlows, tableDelays, tableWays} {
+		if there[name] == nil {
+			continue
+		}
+		var digest sql.NullString
+		if err := conn.QueryRowContext(ctx, "SELECT sum(hash(t))::VARCHAR FROM "+alias+"."+name+" t").Scan(&digest); err != nil {
+			return fmt.Errorf("table %s: %w", name, err)
+		}
+	}
 	var packets, rolled uint64
 	err = conn.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM "+f.From(tablePackets)+
 		" WHERE time IS NOT NULL AND batch < (SELECT coalesce(max(upto), 0) FROM "+f.From("progress")+

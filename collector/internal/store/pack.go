@@ -40,6 +40,7 @@ type packing struct {
 	conn       *sql.Conn
 	old        File
 	dictionary bool // flow ids are in the table of keys
+	rolled     Flows
 }
 
 const (
@@ -121,7 +122,8 @@ func (p *packing) write(ctx context.Context) (err error) {
 	err = p.run(ctx,
 		"INSERT INTO fresh.about SELECT "+fmt.Sprint(Version)+", min(opened) FROM old.about",
 		"INSERT INTO fresh.progress VALUES ("+literal(ofMinutes)+", 1), ("+literal(ofHours)+", 1)",
-		"CREATE TABLE fresh."+tablePacking+" AS SELECT "+fmt.Sprint(p.dictionary)+" AS dictionary",
+		fmt.Sprintf("CREATE TABLE fresh.%s AS SELECT %v AS dictionary, %d::UINTEGER AS summed, %d::UINTEGER AS measured",
+			tablePacking, p.dictionary, p.rolled.Summed, p.rolled.Measured),
 		"COMMIT")
 	if err != nil {
 		return err
@@ -229,8 +231,8 @@ func (p *packing) flows(ctx context.Context, t table) error {
 	}
 	columns := strings.Join(rows, ", ")
 	err := p.run(ctx, `
-CREATE TEMP TABLE flows AS SELECT (row_number() OVER (ORDER BY key, flow_id) - 1)::UINTEGER AS number, key, flow_id
-FROM (SELECT DISTINCT key, flow_id FROM old.packets)`, `
+CREATE TEMP TABLE flows AS SELECT (row_number() OVER (ORDER BY packets DESC, key, flow_id) - 1)::UINTEGER AS number, key, flow_id, packets
+FROM (SELECT key, flow_id, count(*) AS packets FROM old.packets GROUP BY ALL)`, `
 CREATE TABLE fresh.keys AS SELECT k.* REPLACE (f.number AS number), f.flow_id
 FROM flows f JOIN old.keys k ON f.key = k.number ORDER BY f.number`,
 		"CREATE TABLE fresh."+tablePacked+" AS SELECT "+columns+" FROM old.packets p, flows f LIMIT 0",
@@ -238,7 +240,13 @@ FROM flows f JOIN old.keys k ON f.key = k.number ORDER BY f.number`,
 	if err != nil {
 		return err
 	}
-	return p.rows(ctx, tablePacked, columns, " JOIN flows f ON p.key = f.key AND p.flow_id IS NOT DISTINCT FROM f.flow_id")
+	if err := p.countFlows(ctx); err != nil {
+		return err
+	}
+	if err := p.rows(ctx, tablePacked, columns, " JOIN flows f ON p.key = f.key AND p.flow_id IS NOT DISTINCT FROM f.flow_id"); err != nil {
+		return err
+	}
+	return p.rollFlows(ctx)
 }
 
 // slice is how many rows are sorted at a time: two groups of rows, so that sorting needs no room on the disk.
@@ -356,7 +364,7 @@ func (p *packing) compare(ctx context.Context) error {
 			return fmt.Errorf("table %s has %d rows instead of %d, or others", t.name, rows[1], rows[0])
 		}
 	}
-	return nil
+	return p.compareFlows(ctx)
 }
 
 // hashed are the columns of a table that stay the same.

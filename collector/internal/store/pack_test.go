@@ -136,7 +136,7 @@ func everyPacket(t *testing.T, s *Store, stored bool) (list []string) {
 	err := s.Read(t.Context(), time.Unix(0, 0), start.Add(1000*time.Hour), func(r *Reading) error {
 		for i := range r.Files {
 			f := &r.Files[i]
-			of := Stored{f.From(tablePackets), false, "p.flow_id", "p.since_ns"}
+			of := Stored{f.From(tablePackets), false, "p.flow_id", "p.since_ns", Flows{}}
 			if stored {
 				of = f.Stored()
 			}

@@ -31,6 +31,7 @@ type reading struct {
 	alias   string
 	columns map[string][]string // of an earlier version, by table
 	packed  bool                // see tablePacked
+	flows   Flows
 	users   int
 	used    uint64 // the later, the greater
 	gone    bool   // the file was removed or replaced, and is detached after its last use
@@ -43,9 +44,10 @@ type File struct {
 
 	columns map[string][]string // of a file of an earlier version, by table
 	packed  bool                // see tablePacked
-	reading *reading            // of a closed file
-	scope   *Scope              // nil: everything
-	packets string              // the condition of [Reading.Of]; "": none
+	flows   Flows
+	reading *reading // of a closed file
+	scope   *Scope   // nil: everything
+	packets string   // the condition of [Reading.Of]; "": none
 }
 
 // Gap is a time of which the store has lost, or cannot read, what it had.
@@ -192,7 +194,7 @@ func (s *Store) attach(ctx context.Context, e Entry) (File, error) {
 		a.files[e.Name] = r
 	}
 	r.users, r.used = r.users+1, a.uses
-	return File{Alias: r.alias, Entry: e, columns: r.columns, packed: r.packed, reading: r}, nil
+	return File{Alias: r.alias, Entry: e, columns: r.columns, packed: r.packed, flows: r.flows, reading: r}, nil
 }
 
 func (s *Store) attachAs(ctx context.Context, name string, r *reading) error {
@@ -213,7 +215,9 @@ func (s *Store) attachAs(ctx context.Context, name string, r *reading) error {
 	case err == nil && version < Version:
 		r.columns, err = columnsThere(ctx, conn, r.alias)
 	case err == nil:
-		r.packed, err = hasTable(ctx, conn, r.alias, tablePacked)
+		if r.packed, err = hasTable(ctx, conn, r.alias, tablePacked); err == nil && r.packed {
+			r.flows, err = flowsOf(ctx, conn, r.alias)
+		}
 	}
 	if err != nil {
 		_, _ = conn.ExecContext(context.Background(), "DETACH "+r.alias)
@@ -343,14 +347,15 @@ type Stored struct {
 	Keyed  bool   // the flow id is in the row of the key, which is k in a query
 	FlowID string
 	Since  string // the list of times since the previous node
+	Flows         // its rollups by flow
 }
 
 // Stored is how the file has its packets.
 func (f *File) Stored() Stored {
 	if !f.packed || f.scope != nil {
-		return Stored{f.From(tablePackets), false, "p.flow_id", "p.since_ns"}
+		return Stored{f.From(tablePackets), false, "p.flow_id", "p.since_ns", f.flows}
 	}
-	return Stored{f.Alias + "." + tablePacked, true, "k.flow_id", restored}
+	return Stored{f.Alias + "." + tablePacked, true, "k.flow_id", restored, f.flows}
 }
 
 // Union is the same query of several files, with FILE(table) for a table of the file.

@@ -177,14 +177,10 @@ func rollupOf(query, alias string, part uint32, low, high string) string {
 	return strings.NewReplacer("FILE", alias, "PART", fmt.Sprintf("%d::UINTEGER", part), "LOW", low, "HIGH", high).Replace(query)
 }
 
-// ids are the dictionaries of what rollups are about: there the number of a row has one that is the same in all
-// files.
-var ids = map[string]string{"segment": tableSegments, "path": tablePaths}
-
 // Rows is a query of the rows of a rollup, such as segment, with its columns but part: the rows of hours for whole
 // hours, those of minutes besides, and what is in no rollup yet. Times are the parameters $1 (from) and $2 (until,
-// exclusive), and whole hours are between $3 and $4; all are whole minutes. Segments and paths have the numbers that
-// are the same in all files.
+// exclusive), and whole hours are between $3 and $4; all are whole minutes. Segments and paths have their numbers in the
+// file.
 func (f *File) Rows(rollup string) string {
 	minutes, hours := f.From(rollup+"_1m"), f.From(rollup+"_1h")
 	done := func(of string) string {
@@ -201,13 +197,12 @@ func (f *File) Rows(rollup string) string {
 	case f.Entry.State == Open:
 		query += f.fresh(rollup, done(ofMinutes))
 	}
-	if table, ok := ids[rollup]; ok {
-		query = "SELECT r.* REPLACE (d." + rollup + " AS " + rollup + ") FROM (" + query + ") r JOIN " + f.From(
-			table,
-		) + " d ON r." + rollup + " = d.number"
-	}
 	return query
 }
+
+// Selects reports whether rows of rollups by path and segment are made of packets when they are asked for, because those
+// of the file have other packets, too.
+func (f *File) Selects() bool { return f.packets != "" || !f.scope.rolledUp() }
 
 // fresh is a query of rollups that are made now, of the rows whose number is at least low.
 func (f *File) fresh(rollup, low string) string {

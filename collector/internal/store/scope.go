@@ -102,7 +102,7 @@ func (s *Scope) where(f *File, name string) string {
 			return "number " + number("key", tablePackets)
 		}
 		return s.addresses("source", "destination")
-	case tablePackets:
+	case tablePackets, tableFlows, tableDelays, tableWays:
 		list := []string{s.namespaces()}
 		if len(s.Prefixes) > 0 {
 			list = append(list, "key "+number("number", tableKeys))

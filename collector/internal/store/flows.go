@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// A packed file also has rollups of hours by flow: by the number of a key, which stands for a flow id, too, and by path.
+// They answer questions about the packets of some addresses, which rollups by path or segment cannot. Most packets are of
+// few flows, and only these have rows here. Keys are numbered by their packets, those with most first, so that packets
+// that a rollup lacks are those of greater numbers.
+const (
+	tableFlows  = "flow_1h"       // sums of packets
+	tableDelays = "flow_delay_1h" // delays, also at each node of their path
+	// tableWays has for each key and namespace one of the complete paths that packets took, and how many these are: whether
+	// a pair of addresses can have moved is known from it.
+	tableWays = "flow_paths"
+)
+
+// summedFrom and measuredFrom are how many packets a flow has in an hour, on average, for rows in these rollups. Rows for
+// quieter flows are many, and their packets are few: they would take more of the disk than they save of time.
+const (
+	summedFrom   = 32
+	measuredFrom = 256
+)
+
+// Flows says which packets of a file are in its rollups by flow: those of keys with numbers below these.
+type Flows struct {
+	Summed   uint32 // in FILE(flow_1h); 0: the file has none
+	Measured uint32 // in FILE(flow_delay_1h)
+	Ways     bool   // it has FILE(flow_paths)
+}
+
+// flowsOf reads what rollups by flow a file has.
+func flowsOf(ctx context.Context, conn *sql.Conn, alias string) (f Flows, err error) {
+	if f.Ways, err = hasTable(ctx, conn, alias, tableWays); err != nil || !f.Ways {
+		return f, err
+	}
+	return f, conn.QueryRowContext(ctx, "SELECT summed, measured FROM "+alias+"."+tablePacking).Scan(&f.Summed, &f.Measured)
+}
+
+// countFlows finds out which flows get rollups. A file of several hours has as many as its packets fill as the busiest one
+// does: the few that came late count little.
+func (p *packing) countFlows(ctx context.Context) error {
+	var hours float64
+	query := "SELECT coalesce(sum(n) / max(n), 1) FROM (SELECT count(*) AS n FROM old.packets GROUP BY date_trunc('hour', time::TIMESTAMP))"
+	if err := p.conn.QueryRowContext(ctx, query).Scan(&hours); err != nil {
+		return err
+	}
+	return p.conn.QueryRowContext(ctx, "SELECT count(*) FILTER (packets >= $1), count(*) FILTER (packets >= $2) FROM flows",
+		summedFrom*hours, measuredFrom*hours).Scan(&p.rolled.Summed, &p.rolled.Measured)
+}
+
+// rollFlows makes the rollups by flow of the packets that were written.
+func (p *packing) rollFlows(ctx context.Context) error {
+	fill := strings.NewReplacer("SUMMED", fmt.Sprint(p.rolled.Summed), "MEASURED", fmt.Sprint(p.rolled.Measured))
+	for _, statement := range []string{flowWays, flowSums, flowDelays} {
+		if err := p.run(ctx, fill.Replace(statement)); err != nil {
+			return fmt.Errorf("roll up flows: %w", err)
+		}
+	}
+	return nil
+}
+
+// Rollups by flow. Rows of flows with few packets are together, and their lists have small numbers.
+var (
+	flowWays = `
+CREATE TABLE fresh.` + tableWays + ` AS SELECT key, namespace, min(path) AS path, count(DISTINCT path)::UINTEGER AS paths
+FROM fresh.packed WHERE reason = 0 AND time IS NOT NULL GROUP BY key, namespace ORDER BY key, namespace`
+	flowSums = `
+CREATE TABLE fresh.` + tableFlows + ` AS SELECT date_trunc('hour', time::TIMESTAMP) AS hour, key, path, namespace,
+	count(*)::UINTEGER AS packets, count(*) FILTER (reason <> 0)::UINTEGER AS incomplete, count(*) FILTER (verdict = 2)::UINTEGER AS lost, sum(length)::UBIGINT AS bytes,
+	min(time) AS first, max(time) AS last
+FROM fresh.packed WHERE key < SUMMED AND time IS NOT NULL GROUP BY ALL ORDER BY key DESC, path, hour`
+	flowDelays = `
+CREATE TABLE fresh.` + tableDelays + ` AS WITH hop AS NOT MATERIALIZED (` + // each of three reads only its columns
+		Values("date_trunc('hour', p.time::TIMESTAMP) AS hour, p.key, p.path, p.namespace", restored,
+			"fresh.packed p WHERE p.key < MEASURED AND p.time IS NOT NULL") + `)
+SELECT hour, key, path, namespace, i, what, sum(negative)::UINTEGER AS negative, sum(total)::DOUBLE AS total, max(most) AS most,
+	list(b) FILTER (b IS NOT NULL) AS b, list(n::UINTEGER) FILTER (b IS NOT NULL) AS n
+FROM (` + Buckets("hour, key, path, namespace", "hop") + `)
+GROUP BY hour, key, path, namespace, i, what ORDER BY key DESC, path, what, i, hour`
+)
+
+// compareFlows makes sure that the rollups by flow have each packet of their flows once.
+func (p *packing) compareFlows(ctx context.Context) error {
+	if !p.dictionary {
+		return nil
+	}
+	fill := strings.NewReplacer(
+		"SUMMED", fmt.Sprint(p.rolled.Summed), "MEASURED", fmt.Sprint(p.rolled.Measured), "HELD", fmt.Sprint(DelayHeld))
+	for table, query := range map[string]string{
+		tableFlows: `
+SELECT (SELECT coalesce(sum(packets), 0) FROM fresh.flow_1h) = (SELECT count(*) FROM fresh.packed WHERE key < SUMMED AND time IS NOT NULL)`,
+		tableDelays: `
+SELECT (SELECT coalesce(sum(list_sum(n)), 0) FROM fresh.flow_delay_1h WHERE what = HELD) =
+	(SELECT coalesce(sum(list_count(held_ns)), 0) FROM fresh.packed WHERE key < MEASURED AND time IS NOT NULL)`,
+	} {
+		var same bool
+		if err := p.conn.QueryRowContext(ctx, fill.Replace(query)).Scan(&same); err != nil || !same {
+			return errors.Join(err, fmt.Errorf("table %s has not the packets of its flows", table))
+		}
+	}
+	return nil
+}
+
+// What a histogram is of.
+const (
+	DelayOfPath = iota // from the first node to the last
+	DelayHeld          // at the node i of the path
+	DelaySince         // from the node before it
+)
+
+// Values is a query of what was measured of packets p: a row for each node i of their paths, with delay, held and since.
+// The delay is in each of them. since is the list of times since the previous node.
+func Values(columns, since, from string) string {
+	return "SELECT " + columns + ", unnest(range(greatest(len(p.held_ns), 1))) AS i, p.delay_ns AS delay, " +
+		"unnest(p.held_ns)::BIGINT AS held, unnest(" + since + ") AS since FROM " + from
+}
+
+// Buckets is a query of sums of Values by their buckets b: columns, i, what, b, n, negative, total, most. b is NULL for
+// values that are negative or not known.
+func Buckets(columns, values string) string {
+	var list []string
+	for what, column := range []string{DelayOfPath: "delay", DelayHeld: "held", DelaySince: "since"} {
+		where := ""
+		if what == DelayOfPath {
+			where = " WHERE i = 0"
+		}
+		list = append(list, strings.NewReplacer("V", column).Replace(fmt.Sprintf("SELECT %s, i, %d AS what, ", columns, what)+
+			"CASE WHEN V >= 0 THEN "+Bucket(column)+" END AS b, count(V) AS n, count(*) FILTER (V < 0) AS negative, "+
+			"sum(V) FILTER (V >= 0) AS total, max(V) AS most")+" FROM "+values+where+" GROUP BY ALL")
+	}
+	return strings.Join(list, " UNION ALL ")
+}
