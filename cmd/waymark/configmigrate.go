@@ -11,6 +11,7 @@ import (
 	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/replacefile"
 )
 
@@ -48,7 +49,7 @@ cannot be read or written.`,
 			}
 			if write && len(done) > 0 {
 				if err := replacefile.Edit(file, text); err != nil {
-					return fmt.Errorf("%w; the file is as it was", err)
+					return problem.Append(err, "the file is as it was")
 				}
 			}
 			if opts.JSON {

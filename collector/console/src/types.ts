@@ -2,6 +2,70 @@
 
 // Made by `npm run types` from docs/reference/collector-api.json; do not edit.
 
+export interface AggregatedFlow {
+  /** Their bytes, from the IPv6 header on. */
+  bytes: number
+  /** Destination address; absent when it is not known. */
+  destination_address?: string
+  /** Absent when the protocol has none. */
+  destination_port?: number
+  /** When the first of these packets was seen, by the clock of the node. */
+  first: string
+  /** Flow-ID of the option; absent without one. */
+  flow_id?: number
+  /** IPv6 flow label. */
+  flow_label: number
+  /** How long the node held packets; absent when nothing says it. Of single postcards only if no record of the flow says it. */
+  held?: HeldFor
+  /** When the last of them was seen. */
+  last: string
+  /** Packets that came after one with a later Sequence Number; absent without Sequence Numbers. */
+  late?: number
+  /** Packets that are missing, by their Sequence Numbers; absent when no record says it. */
+  missing?: number
+  /** Records that do not say how many are missing, though packets have Sequence Numbers. */
+  missing_unknown: number
+  /** IOAM Namespace-ID. */
+  namespace: number
+  /** Protocol of the upper layer. */
+  next_header: number
+  /** Name of the node that reported it, or its address. */
+  node?: string
+  /** Packets, by the records. */
+  packets: number
+  /** Single postcards of its packets, which are in no path because they lack Flow-ID, Sequence Number or role. They are in no other sum of packets or bytes. */
+  postcards: number
+  /** Records of the aggregated flow. */
+  records: number
+  /** Its role: encapsulating, transit or decapsulating. */
+  role: string
+  /** The same in steps, if step or buckets are given, by the times of records. A step without a record is not in it. */
+  series?: FlowPoint[]
+  /** Source address; absent when it is not known. */
+  source_address?: string
+  /** Absent when the protocol has none. */
+  source_port?: number
+}
+
+export interface AggregatedFlows {
+  /** Why the answer is not whole; absent when it is. */
+  cut?: Cut
+  /** Files of the store that were read. */
+  files: number
+  /** The flows by node and role, in the order that was asked for. Each node of a path reports the same flow: compare nodes, do not add them up. */
+  flows: AggregatedFlow[]
+  /** Begin of the time that the answer is about. */
+  from: string
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
+  gaps?: Gap[]
+  /** Length of the steps of series; absent when none were asked for. */
+  step_ns?: number
+  /** Packets for which the condition of where has no result, as when it adds a number to a value that the packet lacks; they are not selected. */
+  undecided?: number
+  /** Its end, exclusive. */
+  until: string
+}
+
 export interface Begun {
   /** Since when the stream has what was kept. */
   from: string
@@ -134,6 +198,58 @@ export interface Cut {
   reason: string
   /** The same in a sentence, with what to do. */
   text: string
+}
+
+export interface DelayPoint {
+  /** Records beyond the flow's threshold for delay. */
+  beyond: number
+  /** Records that lack one of both errors. */
+  clock_unknown: number
+  /** Greatest error of the first point's clock; absent when no record says it. */
+  from_clock_error_ns?: number
+  /** Mean difference between the delays of consecutive blocks or test packets; absent when no two followed one another. */
+  jitter_ns?: number
+  /** The mean, by samples. */
+  mean_ns: number
+  /** The least one. One-way delays are differences of two clocks, and may be negative. */
+  min_ns: number
+  /** The greatest 95th percentile of a record, exactly. */
+  p95_max_ns: number
+  /** 95th percentile of the records' 95th percentiles, by samples, within 2.2%: of blocks, which have one sample each, that of all delays. */
+  p95_ns: number
+  /** Records, of a block or of a period with test packets each. */
+  records: number
+  /** Delays that were measured: of blocks, or of test packets. */
+  samples: number
+  /** Begin of the step. */
+  time: string
+  /** Greatest error of the second point's clock; absent when no record says it. */
+  to_clock_error_ns?: number
+}
+
+export interface DelaySums {
+  /** Records beyond the flow's threshold for delay. */
+  beyond: number
+  /** Records that lack one of both errors. */
+  clock_unknown: number
+  /** Greatest error of the first point's clock; absent when no record says it. */
+  from_clock_error_ns?: number
+  /** Mean difference between the delays of consecutive blocks or test packets; absent when no two followed one another. */
+  jitter_ns?: number
+  /** The mean, by samples. */
+  mean_ns: number
+  /** The least one. One-way delays are differences of two clocks, and may be negative. */
+  min_ns: number
+  /** The greatest 95th percentile of a record, exactly. */
+  p95_max_ns: number
+  /** 95th percentile of the records' 95th percentiles, by samples, within 2.2%: of blocks, which have one sample each, that of all delays. */
+  p95_ns: number
+  /** Records, of a block or of a period with test packets each. */
+  records: number
+  /** Delays that were measured: of blocks, or of test packets. */
+  samples: number
+  /** Greatest error of the second point's clock; absent when no record says it. */
+  to_clock_error_ns?: number
 }
 
 export interface Delays {
@@ -291,6 +407,31 @@ export interface FlowLoss {
   to_node?: string
 }
 
+export interface FlowPoint {
+  /** Their bytes, from the IPv6 header on. */
+  bytes: number
+  /** When the first of these packets was seen, by the clock of the node. */
+  first: string
+  /** How long the node held packets; absent when nothing says it. Of single postcards only if no record of the flow says it. */
+  held?: HeldFor
+  /** When the last of them was seen. */
+  last: string
+  /** Packets that came after one with a later Sequence Number; absent without Sequence Numbers. */
+  late?: number
+  /** Packets that are missing, by their Sequence Numbers; absent when no record says it. */
+  missing?: number
+  /** Records that do not say how many are missing, though packets have Sequence Numbers. */
+  missing_unknown: number
+  /** Packets, by the records. */
+  packets: number
+  /** Single postcards of its packets, which are in no path because they lack Flow-ID, Sequence Number or role. They are in no other sum of packets or bytes. */
+  postcards: number
+  /** Records of the aggregated flow. */
+  records: number
+  /** Begin of the step. */
+  time: string
+}
+
 export interface Gap {
   /** Begin of the time that is missing. */
   from: string
@@ -355,6 +496,17 @@ export interface Heartbeat {
   time: string
 }
 
+export interface HeldFor {
+  /** Packets of which it was measured. */
+  count: number
+  /** The longest time. */
+  max_ns: number
+  /** The mean. */
+  mean_ns: number
+  /** The shortest time. */
+  min_ns: number
+}
+
 export interface Hop {
   /** The interface by which they leave. */
   egress?: Interface
@@ -378,6 +530,17 @@ export interface Hop {
   since?: Delays
   /** Packets whose time since the node before is negative, because the clocks differ; not in since. */
   since_negative?: number
+}
+
+export interface Instead {
+  /** What to do to see them, or to get paths. */
+  cure: string
+  /** Records of aggregated flows. */
+  flow_records: number
+  /** Single postcards that are in no path, because they lack Flow-ID, Sequence Number or role. */
+  postcards: number
+  /** The same in a sentence. */
+  text: string
 }
 
 export interface Interface {
@@ -445,6 +608,72 @@ export interface LostRecords {
   stage: string
   /** The same in words. */
   text: string
+}
+
+export interface MeasuredDelay {
+  /** The same of the other time that was asked for by compare; absent when there was nothing. */
+  before?: DelaySums
+  /** Records beyond the flow's threshold for delay. */
+  beyond: number
+  /** Records that lack one of both errors. */
+  clock_unknown: number
+  /** Name of the flow, if it has one. */
+  flow?: string
+  /** Its number. */
+  flow_id: number
+  /** Number of the first point. */
+  from: number
+  /** Greatest error of the first point's clock; absent when no record says it. */
+  from_clock_error_ns?: number
+  /** The node that is the first point, if it is known. */
+  from_node?: string
+  /** Mean difference between the delays of consecutive blocks or test packets; absent when no two followed one another. */
+  jitter_ns?: number
+  /** The mean, by samples. */
+  mean_ns: number
+  /** mean-of-sums: one-way, of blocks that lost no packet; mean-at-least: one-way, a lower bound, of blocks that lost some; double-marking: one-way, of packets with a second mark. With test packets: one-way, two-way (without the time at the other node), round-trip (with it). */
+  method: string
+  /** The least one. One-way delays are differences of two clocks, and may be negative. */
+  min_ns: number
+  /** The greatest 95th percentile of a record, exactly. */
+  p95_max_ns: number
+  /** 95th percentile of the records' 95th percentiles, by samples, within 2.2%: of blocks, which have one sample each, that of all delays. */
+  p95_ns: number
+  /** Records, of a block or of a period with test packets each. */
+  records: number
+  /** Delays that were measured: of blocks, or of test packets. */
+  samples: number
+  /** whole: from the ingress to the egress; segment: between two neighbouring points. */
+  scope: string
+  /** The same in steps, if step or buckets are given. A step without a record is not in it. */
+  series?: DelayPoint[]
+  /** Number of the second point. */
+  to: number
+  /** Greatest error of the second point's clock; absent when no record says it. */
+  to_clock_error_ns?: number
+  /** The node that is the second point, if it is known. */
+  to_node?: string
+  /** How far a delay by two clocks is to be trusted, each in a sentence with what to do. No delay is corrected by it. */
+  warnings?: string[]
+}
+
+export interface MeasuredDelays {
+  /** Why the answer is not whole; absent when it is. */
+  cut?: Cut
+  /** The delays by flow, segment and method, the greatest mean first. */
+  delays: MeasuredDelay[]
+  /** Files of the store that were read. */
+  files: number
+  /** Begin of the time that the answer is about. */
+  from: string
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
+  gaps?: Gap[]
+  /** Length of the steps of series; absent when none were asked for. */
+  step_ns?: number
+  /** Packets for which the condition of where has no result, as when it adds a number to a value that the packet lacks; they are not selected. */
+  undecided?: number
+  /** Its end, exclusive. */
+  until: string
 }
 
 export interface Missed {
@@ -684,6 +913,8 @@ export interface Paths {
   from: string
   /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
   gaps?: Gap[]
+  /** What came though no packet with its path did; absent when there are packets, or nothing else came. */
+  instead?: Instead
   /** The nodes of the listed paths, with what they held on all of these together. */
   nodes: NodeTotal[]
   /** Packets on all paths, also on those that are not listed. */
