@@ -28,10 +28,10 @@ const (
 	lossInterval = 10 * time.Second
 )
 
-// NewRoom is the room of a queue between the joining stage and the writer of an output: of 32,768
+// NewQueueSpace is that of a queue between the joining stage and the writer of an output: of 32,768
 // records, of about 2 kB each.
-func NewRoom() *sink.Room {
-	var usual, room sink.Room
+func NewQueueSpace() *sink.QueueSpace {
+	var usual, room sink.QueueSpace
 	room.SetBurst((1<<15 - usual.Records()) / 2)
 	return &room
 }

@@ -136,7 +136,7 @@ func TestSinkFailsForAWhile(t *testing.T) {
 func TestSinkFailsForLong(t *testing.T) {
 	w := &troubled{fails: true}
 	c, _, cancel, done, feed := beginTroubled(t, w)
-	room := new(sink.Room).Records()
+	room := new(sink.QueueSpace).Records()
 	feed(2*room + 500) // a queue, and what its writer holds
 	lost := func() (n uint64) { return c.output.sinks[0].Stats().Dropped }
 	eventually(t, "losses", func() bool { return c.output.sinks[0].Stats().Offered == uint64(2*room+500) && lost() >= 500 })
@@ -161,7 +161,7 @@ func TestSinkFailsForLong(t *testing.T) {
 func TestSinkThatHasStopped(t *testing.T) {
 	w := &troubled{waits: make(chan struct{})}
 	c, notes, cancel, done, feed := beginTroubled(t, w)
-	room := new(sink.Room).Records()
+	room := new(sink.QueueSpace).Records()
 	feed(1)
 	eventually(t, "the writer waits", func() bool { return c.output.sinks[0].Stats().Waiting() == 1 })
 	time.Sleep(20 * time.Millisecond)
@@ -213,7 +213,7 @@ func TestPassingOn(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var runs sync.WaitGroup
 		runs.Go(func() { q.Run(ctx) })
-		batch := make([]record.Record, new(sink.Room).Records())
+		batch := make([]record.Record, new(sink.QueueSpace).Records())
 		for i := range batch {
 			batch[i] = &record.Lost{}
 		}

@@ -17,16 +17,16 @@ const (
 	mostRoom = 1 << 18
 )
 
-// Room is how many records a queue takes. Results of measured flows come many at a time, so
+// QueueSpace is how many records a queue takes. Results of measured flows come many at a time, so
 // there is room for those of two blocks besides the usual. The nil value and the zero value
 // are the usual room.
-type Room struct{ burst atomic.Int64 }
+type QueueSpace struct{ burst atomic.Int64 }
 
 // SetBurst sets how many records come at a time.
-func (r *Room) SetBurst(records int) { r.burst.Store(int64(min(max(records, 0), mostRoom))) }
+func (r *QueueSpace) SetBurst(records int) { r.burst.Store(int64(min(max(records, 0), mostRoom))) }
 
 // Burst is how many records come at a time.
-func (r *Room) Burst() int {
+func (r *QueueSpace) Burst() int {
 	if r == nil {
 		return 0
 	}
@@ -34,11 +34,11 @@ func (r *Room) Burst() int {
 }
 
 // Records is how many records a queue takes.
-func (r *Room) Records() int { return min(usualRoom+2*r.Burst(), mostRoom) }
+func (r *QueueSpace) Records() int { return min(usualRoom+2*r.Burst(), mostRoom) }
 
 // Queue is a bounded queue of records for one reader. It takes memory only for what waits.
 type Queue struct {
-	room    *Room
+	room    *QueueSpace
 	ready   chan struct{} // has one while there are records
 	taken   chan struct{} // has one after records were taken
 	mu      sync.Mutex
@@ -46,7 +46,7 @@ type Queue struct {
 }
 
 // NewQueue makes a queue with a room, which may change.
-func NewQueue(room *Room) *Queue {
+func NewQueue(room *QueueSpace) *Queue {
 	return &Queue{room: room, ready: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
 }
 

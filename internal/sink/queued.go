@@ -42,15 +42,15 @@ type Queued struct {
 
 // Settings are those of a Queued.
 type Settings struct {
-	Name  string // in status and metrics
-	Room  *Room  // of the queue
-	Retry bool   // what could not be written is tried again, in its turn, else it is lost
-	Fault error  // why nothing can be written now, as far as is known
+	Name       string      // in status and metrics
+	QueueSpace *QueueSpace // of the queue
+	Retry      bool        // what could not be written is tried again, in its turn, else it is lost
+	Fault      error       // why nothing can be written now, as far as is known
 }
 
 // NewQueued makes a sink. Nothing is written before Run.
 func NewQueued(to Writer, s Settings) *Queued {
-	q := &Queued{name: s.Name, to: to, retry: s.Retry, queue: NewQueue(s.Room)}
+	q := &Queued{name: s.Name, to: to, retry: s.Retry, queue: NewQueue(s.QueueSpace)}
 	q.fault.Set(s.Fault)
 	return q
 }

@@ -69,7 +69,7 @@ func TestRetry(t *testing.T) {
 		stop := running(q)
 		q.Offer(numbered(0, 1)...)
 		synctest.Wait() // the worker has it; of several, it may take some first
-		room := new(Room).Records()
+		room := new(QueueSpace).Records()
 		q.Offer(numbered(1, 1+room+5)...)
 		time.Sleep(time.Minute)
 		want := Stats{Offered: uint64(room + 6), Dropped: 5, Error: "write: no space left", Cure: "remove some; or add a disk"}
@@ -116,7 +116,7 @@ func TestAwait(t *testing.T) {
 		w := &faulty{broken: true}
 		q := NewQueued(w, Settings{Retry: true})
 		s := Except(Only(q, record.KindLost), record.KindPath)
-		room := new(Room).Records()
+		room := new(QueueSpace).Records()
 		if !Await(s, room, time.Second) || Await(s, room+1, time.Second) {
 			t.Error("an empty queue has room for as many as it says")
 		}

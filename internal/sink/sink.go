@@ -94,15 +94,15 @@ func Offers(sinks []Sink) (offers []func(...record.Record)) {
 
 // Environment is what sinks get from the node.
 type Environment struct {
-	Stdout  io.Writer
-	Log     *slog.Logger
-	Facts   func() Facts
-	Changes *Changes                 // of the facts
-	Room    *Room                    // of queues
-	Shared  *sync.Map                // what sinks of a kind share, under keys that the kind chooses
-	Peers   Peers                    // nil: no packet gets a header of this node
-	Version string                   // of the program
-	Metrics func() *metrics.Gatherer // all metrics now; nil: there are none
+	Stdout     io.Writer
+	Log        *slog.Logger
+	Facts      func() Facts
+	Changes    *Changes                 // of the facts
+	QueueSpace *QueueSpace              // of queues
+	Shared     *sync.Map                // what sinks of a kind share, under keys that the kind chooses
+	Peers      Peers                    // nil: no packet gets a header of this node
+	Version    string                   // of the program
+	Metrics    func() *metrics.Gatherer // all metrics now; nil: there are none
 }
 
 // Peers are the collectors that sinks send to now.

@@ -42,7 +42,7 @@ type Observer struct {
 
 // Observe adds an observer of what filters select, with room for unread records, and as much again for those
 // that are not examined.
-func (s *Stream) Observe(f Filters, room *Room) *Observer {
+func (s *Stream) Observe(f Filters, room *QueueSpace) *Observer {
 	o := &Observer{stream: s, filters: f, queue: NewQueue(room), closed: make(chan struct{})}
 	if f.Costly != nil {
 		o.intake = NewQueue(room)

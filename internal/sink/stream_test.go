@@ -25,7 +25,7 @@ func (m matching) Match(r record.Record) (bool, error) { return m(r) }
 
 func TestStreamNeverWaits(t *testing.T) {
 	var s Stream
-	var usual, more Room
+	var usual, more QueueSpace
 	more.SetBurst(2)
 	slow, fast := s.Observe(Filters{}, &usual), s.Observe(Filters{}, &more)
 	other := s.Observe(Filters{Quick: matching(func(r record.Record) (bool, error) {
@@ -73,13 +73,13 @@ func TestStreamNeverWaits(t *testing.T) {
 
 // The room follows what comes at a time, within its bounds.
 func TestRoom(t *testing.T) {
-	var r Room
+	var r QueueSpace
 	for burst, want := range map[int]int{0: usualRoom, -1: usualRoom, 5000: usualRoom + 10_000, 1 << 30: mostRoom} {
 		if r.SetBurst(burst); r.Records() != want {
 			t.Errorf("%d at a time: room for %d, want %d", burst, r.Records(), want)
 		}
 	}
-	if n := (*Room)(nil).Records(); n != usualRoom {
+	if n := (*QueueSpace)(nil).Records(); n != usualRoom {
 		t.Errorf("no room: %d", n)
 	}
 }

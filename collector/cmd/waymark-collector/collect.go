@@ -260,7 +260,7 @@ func (f *collectFlags) sinks(cmd *cobra.Command, opts *commandline.Options, enou
 	if opts.JSON {
 		encode = record.AppendLine
 	}
-	settings := sink.Settings{Name: "standard output", Room: collect.NewRoom(), Retry: true}
+	settings := sink.Settings{Name: "standard output", QueueSpace: collect.NewQueueSpace(), Retry: true}
 	writer := jsonl.NewWriter(cmd.OutOrStdout(), encode, writeAt)
 	if f.output != "" {
 		if !opts.JSON {

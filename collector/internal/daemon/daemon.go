@@ -83,7 +83,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("open the store: %w", err)
 	}
 	defer func() { err = errors.Join(err, d.store.Close()) }()
-	var waiting sink.Room
+	var waiting sink.QueueSpace
 	waiting.SetBurst(room)
 	hub := live.New()
 	d.sink = store.Sink(hub.Writer(store.NewWriter(d.store)), &waiting)

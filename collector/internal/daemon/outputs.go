@@ -23,7 +23,7 @@ import (
 func (d *Daemon) openOutputs() error {
 	d.began = time.Now()
 	d.paths = pathmetrics.New(int(d.Settings.Metrics.Series))
-	counting := sink.NewQueued(sink.Each(d.paths.Observe), sink.Settings{Name: "metrics", Room: collect.NewRoom()})
+	counting := sink.NewQueued(sink.Each(d.paths.Observe), sink.Settings{Name: "metrics", QueueSpace: collect.NewQueueSpace()})
 	name, err := os.Hostname()
 	if err != nil {
 		name = "waymark-collector"
@@ -38,7 +38,7 @@ func (d *Daemon) openOutputs() error {
 	tell := []sink.Sink{kept}
 	for i := range d.Settings.Export {
 		one, err := d.Settings.Export[i].Open(sink.Environment{
-			Stdout: os.Stdout, Log: slog.New(slog.DiscardHandler), Room: collect.NewRoom(), Version: commandline.Version(),
+			Stdout: os.Stdout, Log: slog.New(slog.DiscardHandler), QueueSpace: collect.NewQueueSpace(), Version: commandline.Version(),
 			Facts: func() sink.Facts { return sink.Facts{Node: name} }, Metrics: d.gather,
 		})
 		if err != nil {

@@ -66,7 +66,7 @@ type Finder struct {
 // New makes a Finder, with what an earlier one saw begin.
 func New(o Options, now time.Time) *Finder {
 	f := &Finder{
-		options: o, log: eventlog.New(time.Hour), heard: nodenames.New(), queue: sink.NewQueue(collect.NewRoom()),
+		options: o, log: eventlog.New(time.Hour), heard: nodenames.New(), queue: sink.NewQueue(collect.NewQueueSpace()),
 		engine: insight.New(insight.Settings{Keep: keptTime, Octets: keptOctets}, now),
 	}
 	f.engine.Watch(now, true)

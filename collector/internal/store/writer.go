@@ -62,8 +62,8 @@ func (w *Writer) End() { w.once.Do(func() { close(w.ended) }) }
 func (w *Writer) Close() error { return nil }
 
 // Sink is a sink that writes into the store by a writer of it. What cannot be written now is tried again.
-func Sink(to sink.Writer, room *sink.Room) *sink.Queued {
-	return sink.NewQueued(to, sink.Settings{Name: "store", Room: room, Retry: true})
+func Sink(to sink.Writer, room *sink.QueueSpace) *sink.Queued {
+	return sink.NewQueued(to, sink.Settings{Name: "store", QueueSpace: room, Retry: true})
 }
 
 // Write writes records in one transaction: all of them, or none. Those that the database refuses are left out.

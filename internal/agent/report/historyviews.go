@@ -47,7 +47,7 @@ type view struct {
 	passed []record.Record
 }
 
-func newView(key string, engine *insight.Engine, program *recordfilter.Program, room *sink.Room, now time.Time) *view {
+func newView(key string, engine *insight.Engine, program *recordfilter.Program, room *sink.QueueSpace, now time.Time) *view {
 	v := &view{key: key, engine: engine, began: now, lastAsked: now, closed: make(chan struct{})}
 	v.fields, v.expression = program.Parts()
 	if v.expression != nil {
@@ -208,7 +208,7 @@ func (h *History) viewOf(r *http.Request, key string, program *recordfilter.Prog
 			viewFor,
 		)
 	}
-	v := newView(key, h.engine.Load().View(viewKeep, now), program, h.records.sinks.environment.Room, now)
+	v := newView(key, h.engine.Load().View(viewKeep, now), program, h.records.sinks.environment.QueueSpace, now)
 	h.setViews(append(list, v))
 	return v, nil
 }

@@ -23,7 +23,7 @@ func TestViewWaitsForNoExpression(t *testing.T) {
 	}
 	now := time.Now()
 	h := &History{}
-	v := newView("a", insight.New(insight.Settings{Keep: time.Minute}, now), program, new(sink.Room), now)
+	v := newView("a", insight.New(insight.Settings{Keep: time.Minute}, now), program, new(sink.QueueSpace), now)
 	h.setViews([]*view{v})
 	began, let, ended := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	examined := 0
@@ -36,7 +36,7 @@ func TestViewWaitsForNoExpression(t *testing.T) {
 	}
 	v.add(now, []record.Record{&record.Trace{}})
 	<-began
-	room := new(sink.Room).Records()
+	room := new(sink.QueueSpace).Records()
 	list := make([]record.Record, room+7)
 	for i := range list {
 		list[i] = &record.Trace{}

@@ -208,7 +208,7 @@ func (x *Records) getRecords(w http.ResponseWriter, r *http.Request) error {
 	if where != nil {
 		filters.Costly = where
 	}
-	o := x.stream.Observe(filters, x.sinks.environment.Room)
+	o := x.stream.Observe(filters, x.sinks.environment.QueueSpace)
 	x.updateWanted()
 	defer x.updateWanted()
 	defer o.Close()

@@ -50,12 +50,12 @@ func NewSinks(d Dependencies, stdout io.Writer, peers sink.Peers) *Sinks {
 	return &Sinks{
 		d: d,
 		environment: sink.Environment{
-			Stdout:  stdout,
-			Log:     d.Log,
-			Changes: &sink.Changes{},
-			Room:    &sink.Room{},
-			Shared:  &sync.Map{},
-			Peers:   peers,
+			Stdout:     stdout,
+			Log:        d.Log,
+			Changes:    &sink.Changes{},
+			QueueSpace: &sink.QueueSpace{},
+			Shared:     &sync.Map{},
+			Peers:      peers,
 		},
 	}
 }
@@ -97,7 +97,7 @@ func (x *Sinks) Prepare(p *service.Plan) error {
 	}
 	p.OnAbandon(r.abandon)
 	p.OnCommit(func() {
-		x.environment.Room.SetBurst(burstOf(p.Next.Resolved.Node.Measurement.Flows))
+		x.environment.QueueSpace.SetBurst(burstOf(p.Next.Resolved.Node.Measurement.Flows))
 		r.commit()
 		x.environment.Changes.Announce()
 	})

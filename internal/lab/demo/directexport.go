@@ -143,7 +143,7 @@ func (s *session) collect(ctx context.Context) (stop func() error, err error) {
 	c, err := collect.New(collect.Config{
 		Listen:     []collect.Endpoint{{Transport: ipfix.TCP, Address: collectorAddress}},
 		Enterprise: ipfix.EnterpriseExample,
-		Sinks:      []sink.Sink{sink.NewQueued(sink.Each(s.joined.countPath), sink.Settings{Name: "demo", Room: collect.NewRoom()})},
+		Sinks:      []sink.Sink{sink.NewQueued(sink.Each(s.joined.countPath), sink.Settings{Name: "demo", QueueSpace: collect.NewQueueSpace()})},
 	})
 	if err != nil {
 		return nil, err

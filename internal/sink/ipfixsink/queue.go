@@ -57,9 +57,9 @@ func (b *block) next(at int) (layout uint16, record []byte, end int) {
 // queue is a bounded queue of encoded records for one reader. When it is full,
 // its oldest block is dropped, and the records in it are counted.
 type queue struct {
-	wake    chan struct{} // wakes the waiting reader
-	discard func(*block)  // gets blocks that are not sent
-	room    *sink.Room    // says how many records come at a time
+	wake    chan struct{}    // wakes the waiting reader
+	discard func(*block)     // gets blocks that are not sent
+	room    *sink.QueueSpace // says how many records come at a time
 
 	mu          sync.Mutex
 	blocks      []*block // the oldest first; the last one is being filled

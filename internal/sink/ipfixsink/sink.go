@@ -91,7 +91,7 @@ func New(config Config, x *Encoder, env sink.Environment) (*Sink, error) {
 		}
 	}
 	c.process, c.began = processes.Add(1), c.now()
-	c.queue.discard, c.queue.room = c.discardBlock, env.Room
+	c.queue.discard, c.queue.room = c.discardBlock, env.QueueSpace
 	return c, nil
 }
 

@@ -17,8 +17,8 @@ import (
 //
 // room is of records that wait, about 1 kB each: for a slow disk, or, when a write fails, until it can be
 // tried again, in their order.
-func Open(path string, stdout io.Writer, room *sink.Room) (*sink.Queued, error) {
-	settings := sink.Settings{Name: "jsonl:" + path, Room: room, Retry: true}
+func Open(path string, stdout io.Writer, room *sink.QueueSpace) (*sink.Queued, error) {
+	settings := sink.Settings{Name: "jsonl:" + path, QueueSpace: room, Retry: true}
 	if path == "-" {
 		return sink.NewQueued(NewWriter(stdout, record.AppendLine, buffer), settings), nil
 	}

@@ -282,7 +282,7 @@ func TestJSONLTornFile(t *testing.T) {
 	}
 }
 
-var queueRoom = (*sink.Room)(nil).Records()
+var queueRoom = (*sink.QueueSpace)(nil).Records()
 
 func TestJSONLQueueIsBounded(t *testing.T) {
 	var out bytes.Buffer

@@ -119,7 +119,7 @@ func TestSinkOfStoppedReader(t *testing.T) {
 		done := make(chan struct{})
 		go func() { defer close(done); j.Run(ctx) }()
 		began := time.Now()
-		for range 3 * new(sink.Room).Records() {
+		for range 3 * new(sink.QueueSpace).Records() {
 			j.Offer(traceOf(1, "2001:db8::1", "2001:db8::2"))
 		}
 		waitFor(t, "a full queue", func() bool { j.Offer(traceOf(1, "2001:db8::1", "2001:db8::2")); return j.Stats().Dropped > 0 })

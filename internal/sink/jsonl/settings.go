@@ -102,5 +102,5 @@ func (s *Settings) DependsOnNode() bool { return false }
 func (s *Settings) Open(_ ioam.NodeID, env sink.Environment) (sink.Sink, error) {
 	written := *s
 	written.SetDefaults(nil)
-	return Open(written.Path, env.Stdout, env.Room)
+	return Open(written.Path, env.Stdout, env.QueueSpace)
 }

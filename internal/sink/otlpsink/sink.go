@@ -56,7 +56,7 @@ func New(c Config, env sink.Environment) *Sink {
 	if c.Metrics > 0 {
 		w.examples = &s.examples
 	}
-	s.Queued = sink.NewQueued(w, sink.Settings{Name: c.Endpoint.String(), Room: env.Room})
+	s.Queued = sink.NewQueued(w, sink.Settings{Name: c.Endpoint.String(), QueueSpace: env.QueueSpace})
 	return s
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// exits has a router with every kind of way out to beta: narrow and with
+// exits has a router with every kind of egress interface to beta: narrow and with
 // encapsulations (eth1), not served (eth2), at the domain's edge (eth3).
 const exits = `
 name: exits
