@@ -7,7 +7,8 @@ version=$(<VERSION)
 
 # Names of images, packages and charts, with a version after them: each for itself, as a line can have several. Packages
 # have their release after it; a name may end a sentence.
-others=$(git -c safe.directory='*' grep -noE '(waymark[a-z-]*[:_]|VERSION:-|^version: |^appVersion: )[0-9]+\.[0-9]+\.[0-9]+[0-9A-Za-z.+~-]*' -- packaging/ansible packaging/container packaging/helm packaging/kubernetes docs README.md ':!*_test.go' |
+named=$(git -c safe.directory='*' grep -noE '(waymark[a-z-]*[:_]|VERSION:-|^version: |^appVersion: )[0-9]+\.[0-9]+\.[0-9]+[0-9A-Za-z.+~-]*' -- packaging/ansible packaging/container packaging/helm packaging/kubernetes docs README.md ':!*_test.go') || [ $? -eq 1 ] # nothing is named
+others=$(echo "$named" |
 	grep -vE "([a-z-]:|:-|ersion: |[a-z-]_)${version//./\\.}\.*$|[a-z-]_${version//./\\.}-1$" || true)
 [ -z "$others" ] || {
 	echo "$others"

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/waymark-net/waymark/internal/commandline"
 )
 
@@ -98,12 +100,17 @@ func TestConfigMigrateJSON(t *testing.T) {
 	}
 }
 
-// A file that cannot be replaced stays, and nothing of the new one is left.
+// A file that cannot be replaced stays, as a mounted one cannot; nothing of the new one is left, and files beside it stay.
 func TestConfigMigrateFails(t *testing.T) {
 	file := write(t, "node.yaml", formerConfig)
-	if err := os.Symlink("/dev/full", file+".new"); err != nil {
+	beside := filepath.Join(filepath.Dir(file), "node.yaml.new")
+	if err := os.WriteFile(beside, []byte("a draft"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := unix.Mount(file, file, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(file, unix.MNT_DETACH) })
 	code, _, stderr := runCLI(t, "", "config", "migrate", file, "--write")
 	if code != commandline.ExitFailure || !strings.HasPrefix(stderr, "waymark: ") || !strings.Contains(stderr, "; the file is as it was") {
 		t.Errorf("code %d, %q", code, stderr)
@@ -111,7 +118,10 @@ func TestConfigMigrateFails(t *testing.T) {
 	if text, err := os.ReadFile(file); err != nil || string(text) != formerConfig {
 		t.Errorf("%q, %v", text, err)
 	}
-	if left, _ := filepath.Glob(file + ".*"); len(left) != 0 {
+	if text, err := os.ReadFile(beside); err != nil || string(text) != "a draft" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if left, _ := filepath.Glob(file + ".*"); len(left) != 1 {
 		t.Errorf("left: %q", left)
 	}
 }

@@ -82,8 +82,10 @@ func (p *page) paths(a *paths) error {
 	if err := p.line("%s on %s, %s", columns.Counted(a.Packets, "packet"), columns.Counted(len(a.Paths), "path"), a.span()); err != nil {
 		return err
 	}
-	if a.Instead != nil && (a.Before == nil || len(a.Before.Paths) == 0) {
-		return p.instead(a.Instead)
+	if a.Instead != nil {
+		if err := p.instead(a.Instead); err != nil || a.Before == nil {
+			return err
+		}
 	}
 	if b := a.Before; b != nil {
 		err := p.line("before: %s on %s, %s", columns.Counted(b.Packets, "packet"), columns.Counted(len(b.Paths), "path"), b.span())

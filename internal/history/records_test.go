@@ -54,7 +54,8 @@ func TestFlowTable(t *testing.T) {
 		 "held":{"count":9,"min_ns":1500,"mean_ns":2500,"max_ns":3500000},"missing":42,"missing_unknown":2,"late":6},
 		{"node":"evil\u001b[2J","role":"transit","namespace":1,"next_header":58,"flow_label":0,"records":0,"postcards":88,"packets":0,"bytes":0,
 		 "first":"2026-11-21T11:00:01Z","last":"2026-11-21T11:00:01Z","missing_unknown":0}],
-		"cut":{"reason":"limit","text":"there are more than 2; ask for less time or fewer addresses, or raise limit"}}`
+		"cut":{"reason":"limit","text":"there are more than 2; ask for less time or fewer addresses, or raise limit",
+		 "problem":"there are more than 2","cure":"ask for less time or fewer addresses, or raise limit"}}`
 	asked, out, notes := ask(t, "flow", answer, "--wide", "--source", "2001:db8:1::/48", "--protocol", "udp", "--flow-id", "7",
 		"--node", "athos",
 		"--order", "missing", "--where", "packets > 0", "--port", "443", "--limit", "2")

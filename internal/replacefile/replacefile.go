@@ -14,12 +14,16 @@ import (
 // Write replaces a file, or makes it. A crash, of the program or of the machine, leaves either the old
 // or the new one complete. One program writes a file at a time.
 func Write(path string, content []byte, mode fs.FileMode) error {
-	return write(path, content, mode, func(*os.File) error { return nil })
+	next, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return err
+	}
+	return replace(path, next, content)
 }
 
 // Edit is Write for a file of others, which is there: its owner, group and mode stay, and a symbolic
-// link goes on pointing to it. Where this user may not give the new file to the owner of the old one,
-// that is an error, and the old one stays.
+// link goes on pointing to it; extended attributes and other hard links do not. Where this user may not
+// give the new file to the owner of the old one, that is an error, and the old one stays.
 func Edit(path string, content []byte) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -32,37 +36,41 @@ func Edit(path string, content []byte) error {
 	if !info.Mode().IsRegular() {
 		return &fs.PathError{Op: "replace", Path: path, Err: errors.New("not a regular file")}
 	}
-	return write(path, content, 0o600, func(f *os.File) error {
-		if old, ok := info.Sys().(*syscall.Stat_t); ok {
-			if err := f.Chown(int(old.Uid), int(old.Gid)); err != nil {
-				return err
-			}
-		}
-		return f.Chmod(info.Mode()) // last: a change of the owner ends setuid
-	})
+	// A name that no file has: those beside it may be of others.
+	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new")
+	if err != nil {
+		return err
+	}
+	if err := resemble(next, info); err != nil {
+		return errors.Join(err, next.Close(), os.Remove(next.Name()))
+	}
+	return replace(path, next, content)
 }
 
-// write replaces a file by one that prepare is called with while it is empty.
-func write(path string, content []byte, mode fs.FileMode, prepare func(*os.File) error) error {
-	next := path + ".new"
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
-		return err
+// resemble gives a file the owner, the group and the mode of another.
+func resemble(f *os.File, info fs.FileInfo) error {
+	if old, ok := info.Sys().(*syscall.Stat_t); ok {
+		if err := f.Chown(int(old.Uid), int(old.Gid)); err != nil {
+			return err
+		}
 	}
-	if err = prepare(f); err == nil {
-		_, err = f.Write(content)
-	}
+	return f.Chmod(info.Mode()) // last: a change of the owner ends setuid
+}
+
+// replace fills an empty file, and gives it the place of another. If that fails, the empty one is removed.
+func replace(path string, next *os.File, content []byte) error {
+	_, err := next.Write(content)
 	if err == nil {
-		err = f.Sync()
+		err = next.Sync()
 	}
-	if e := f.Close(); err == nil {
+	if e := next.Close(); err == nil {
 		err = e
 	}
-	if err != nil {
-		_ = os.Remove(next) // of a full disk, it keeps nothing
-		return err
+	if err == nil {
+		err = os.Rename(next.Name(), path)
 	}
-	if err := os.Rename(next, path); err != nil {
+	if err != nil {
+		_ = os.Remove(next.Name()) // of a full disk, it keeps nothing
 		return err
 	}
 	return syncDirectory(filepath.Dir(path))

@@ -192,7 +192,7 @@ func parseDSCPs(text string) (set uint64, err error) {
 func (f *reflectorFlags) run(cmd *cobra.Command, c reflector.Config, asJSON bool) error {
 	r := reflector.New(c)
 	if err := r.Open(); errors.Is(err, unix.EADDRINUSE) {
-		return problem.Wrap(
+		return problem.Append(
 			err,
 			"if it is the agent (stamp in its file, 'waymark status'), its reflector answers there already",
 		)

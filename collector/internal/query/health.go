@@ -134,9 +134,8 @@ func (q *Queries) Health() *Health {
 			h.Lost = append(h.Lost, LostRecords{"store", "refused", "records that the database refused for what they have", n})
 		}
 		if n := h.Counts["names_refused"]; n > 0 {
-			h.Warnings = append(h.Warnings, fmt.Sprintf("%d times, the name of a node or an interface found no room: "+
-				"exporters have sent more names than are kept, and those beyond have none; look who sends them, or let another "+
-				"collector have some of the exporters", n))
+			h.warn(fmt.Sprintf("%d times, the name of a node or an interface found no room: exporters have sent more names than are "+
+				"kept, and those beyond have none", n), "look who sends them, or let another collector have some of the exporters")
 		}
 		for _, b := range live.Buffers {
 			h.Buffers = append(h.Buffers, ReceiveBuffer{b.Endpoint.String(), b.Sockets, b.Octets})

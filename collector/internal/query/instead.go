@@ -19,9 +19,9 @@ type Instead struct {
 }
 
 // addInstead says what came instead of packets, of the flows that the question selects. Nothing is said of a question
-// with a condition: it is one on packets.
+// with a condition, or about where packets passed: it is one about packets.
 func (q *Queries) addInstead(ctx context.Context, ask *PathsQuestion, a *Paths) error {
-	if a.Packets > 0 || ask.Where != nil || a.Files == 0 {
+	if a.Packets > 0 || ask.Where != nil || ask.Passing != (Passing{}) || a.Files == 0 {
 		return nil
 	}
 	of, there := &FlowsQuestion{Range: ask.Range, Flows: ask.Flows}, &Answer{}

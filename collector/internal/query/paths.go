@@ -5,6 +5,7 @@ package query
 import (
 	"context"
 	"database/sql"
+	"strconv"
 	"strings"
 	"time"
 
@@ -308,9 +309,9 @@ func (q *Queries) Grid(ctx context.Context, ask GridQuestion) (*Grid, error) {
 	return a, nil
 }
 
-// key is the same for the same nodes.
+// key is the same for the same nodes, by what reported them: Direct Exports, which tell losses, or traces.
 func (p *Pair) key() string {
-	key := p.From.key()
+	key := strconv.FormatBool(p.LossKnown) + " " + p.From.key()
 	if p.To != nil {
 		key += " " + p.To.key()
 	}

@@ -119,5 +119,26 @@ func TestClockAheadForAMoment(t *testing.T) {
 	write(2)
 	all("ahead for two hours", 900)
 	write(3)
-	all("ahead for five hours", 700) // what was written at the right time before has left
+	all("ahead for five hours", 600) // what was written in files of the right time has left, whatever the clock was when they ended
+}
+
+// A file that was closed while the clock was far ahead leaves by its age.
+func TestClosedWhileClockIsAhead(t *testing.T) {
+	w := &wrongClock{clock: &clock{at: start}}
+	s, said := w.opened(t, Options{Directory: t.TempDir(), Age: 48 * time.Hour})
+	put(t, s, some(100, w.now()))
+	right := w.now()
+	w.set(right.Add(70 * 365 * 24 * time.Hour))
+	s.Tend(t.Context())
+	s.settled(t)
+	w.set(right)
+	for range 4 {
+		w.pass(24 * time.Hour)
+		put(t, s, some(1, w.now()))
+		s.Tend(t.Context())
+		s.settled(t)
+	}
+	if got := ask(t, s, countPackets); got >= 100 || got == 0 {
+		t.Errorf("%v packets are kept\n%s", got, said)
+	}
 }

@@ -97,10 +97,13 @@ func (s *Store) retain() {
 	}
 }
 
-// over is when a file was closed.
+// longest is how long a file is written, at most.
+const longest = 24 * time.Hour
+
+// over is when a file was closed, or was to be: it may have been closed while the clock was far ahead.
 func (s *Store) over(e *Entry) time.Time {
-	if e.Closed.IsZero() {
-		return e.Opened.Add(24 * time.Hour)
+	if end := e.Opened.Add(longest); e.Closed.IsZero() || e.Closed.After(end.Add(time.Hour)) {
+		return end
 	}
 	return e.Closed
 }
