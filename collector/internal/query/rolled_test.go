@@ -3,6 +3,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -31,7 +32,7 @@ var rolledStart = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 // lost, and with delays that are negative or not known.
 func various(random *rand.Rand, n int, step time.Duration) (list []record.Record) {
 	p := storetest.NewPackets(random.Uint64(), 12, 20, 200, rolledStart, step)
-	zipf := rand.NewZipf(random, 1.1, 10, 199)
+	zipf := rand.NewZipf(random, 1.1, 1, 199)
 	ways := [][]int{{1, 2, 3}, {1, 4, 3}, {1, 2, 5, 3}, {6, 7, 8, 9}, {6, 9}}
 	for i := range n {
 		flow := int(zipf.Uint64())
@@ -149,10 +150,8 @@ func asJSON(t *testing.T, answer any, err error) string {
 	case *Changes:
 		a.Files = 0
 		slices.SortFunc(a.Changes, func(a, b Change) int {
-			if c := b.Time.Compare(a.Time.Time); c != 0 {
-				return c
-			}
-			return strings.Compare(a.Source+a.Destination, b.Source+b.Destination)
+			return cmp.Or(b.Time.Compare(a.Time.Time), strings.Compare(a.Source+a.Destination, b.Source+b.Destination),
+				cmp.Compare(a.Namespace, b.Namespace))
 		})
 	}
 	text, err := json.Marshal(answer)

@@ -26,7 +26,7 @@ const (
 // quieter flows are many, and their packets are few: they would take more of the disk than they save of time.
 const (
 	summedFrom   = 32
-	measuredFrom = 256
+	measuredFrom = 1024
 )
 
 // Flows says which packets of a file are in its rollups by flow: those of keys with numbers below these.
