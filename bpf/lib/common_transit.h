@@ -37,17 +37,10 @@ static __always_inline __u32 is_in_transit(context *ctx, const struct packet *p,
 		return is_export_in_transit(p, ip6, h);
 	if (is_common_layout(p, ip6, h))
 		return is_filled_here(p, tables_of(p->on->tables_index), COMMON_OPTION, &h->option);
+	if (!COMPLETES) /* Linux 6.1 could not verify the largest program in tc */
+		return 0;
 	found = judge_filled(ctx, p->on, p->l3);
 	return NODE.has_delays && found & SEVERAL_TIMES ? 0 : found;
-}
-
-/*
- * The same, once the way out was looked for inline, as in tc: the verifier would follow that for each number
- * that is_in_transit() may say.
- */
-static __always_inline int has_several(const struct packet *p, const struct common_header *h)
-{
-	return h->option.ioam_type != IOAM_DEX && !ends_with_first(p, h);
 }
 
 /* Writes this node's data into the only trace. The time is read if it is 0. */
@@ -123,7 +116,7 @@ static __always_inline int common_transit(context *ctx, struct packet *p, struct
 	leaves = COMPLETES && !reason && out;
 	if (leaves)
 		egress = out->interface_id;
-	if (COMPLETES ? (found & SEVERAL_COUNT) > 1 : has_several(p, h)) {
+	if (COMPLETES && (found & SEVERAL_COUNT) > 1) {
 		if (!fill_several(ctx, p->on, p->l3, egress))
 			return 0;
 		packet_load(ctx, p);
