@@ -29,10 +29,9 @@ static __always_inline int common_completion(context *ctx, struct packet *p)
 		word = bpf_ntohl(h->option.word);
 		type = bpf_ntohl(h->option.type);
 		if (!find_namespace(tables_of(p->on->tables_index), word >> 16) ||
-		    !complete_common(p,
-				     own_common_data(p, COMMON_OPTION, word, type,
-						     words_of(&h->option)),
-				     type, p->on->interface_id))
+		    !complete_common(
+			    p, own_common_data(p, COMMON_OPTION, word, type, words_of(&h->option)),
+			    type, p->on->interface_id))
 			return 0;
 		packet_commit_sum(ctx, p);
 		timed = FIELDS_OF(type) & 3;

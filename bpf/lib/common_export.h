@@ -51,7 +51,8 @@ static __always_inline __u64 note_common_option(const struct ipv6 *ip6,
 		word |= (__u64)bpf_ntohl(*extension++) << 32;
 	if (header & EXTENSION_SEQUENCE)
 		sequence = bpf_ntohl(*extension);
-	*(__u64 *)&d->postcard.key.type = (bpf_ntohl(h->option.type) & 0xffffff00) | (header & 0xff);
+	*(__u64 *)&d->postcard.key.type =
+		(bpf_ntohl(h->option.type) & 0xffffff00) | (header & 0xff);
 	d->postcard.sequence = sequence;
 	d->postcard.buffer = UNAVAILABLE;
 	d->postcard.flags = header >> 8;

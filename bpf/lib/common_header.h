@@ -29,7 +29,7 @@ struct common_header {
 
 /* Whether the header lies within the packet. */
 static __always_inline int has_whole_header(const struct packet *p, const struct ipv6 *ip6,
-				    const struct common_header *h)
+					    const struct common_header *h)
 {
 	__u32 length = COMMON_LENGTH(h);
 

@@ -171,10 +171,10 @@ __noinline int complete_several(context *ctx, const struct interface *on, __u32 
 		if (!option)
 			return 0;
 		type = bpf_ntohl(option->type);
-		complete_common(p,
-				own_common_data(p, offset, bpf_ntohl(option->word), type,
-						words_of(option)),
-				type, on->interface_id);
+		complete_common(
+			p,
+			own_common_data(p, offset, bpf_ntohl(option->word), type, words_of(option)),
+			type, on->interface_id);
 		keep_in_bounds(p);
 		offset = offset + 2 + option->length & 0xfff;
 	}

@@ -225,10 +225,9 @@ static __always_inline enum outcome complete_common_trace(struct packet *p, cons
 
 	if (option->type & 0x0fffffff || header & TRACE_OVERFLOW ||
 	    !find_namespace(t, header >> 16) ||
-	    !complete_common(p,
-			     own_common_data(p, option->offset, header, option->type,
-					     option->words),
-			     option->type, hop->egress_id))
+	    !complete_common(
+		    p, own_common_data(p, option->offset, header, option->type, option->words),
+		    option->type, hop->egress_id))
 		return OUTCOME_UNTOUCHED;
 	return OUTCOME_TRACE_FILLED;
 }
