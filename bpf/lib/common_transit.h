@@ -116,6 +116,12 @@ static __always_inline int common_transit(context *ctx, struct packet *p, struct
 	leaves = COMPLETES && !reason && out;
 	if (leaves)
 		egress = out->interface_id;
+	if (!COMPLETES) { /* Linux 6.1 would follow the search once for each way to what was known before it */
+		h = at(p, IPV6_HEADER, sizeof(*h));
+		ip6 = at(p, 0, IPV6_HEADER);
+		if (!h || !ip6)
+			return 0;
+	}
 	if (COMPLETES && (found & SEVERAL_COUNT) > 1) {
 		if (!fill_several(ctx, p->on, p->l3, egress))
 			return 0;
