@@ -24,23 +24,27 @@ static __always_inline int is_export_in_transit(const struct packet *p, const st
 	return !(NODE.has_postcards && ns->export && bpf_ntohl(h->option.type) & TRACE_BIT(4));
 }
 
-/*
- * Whether the packet goes on with its header, and all its options are treated here: how many they are, and
- * what else judge_filled() found. Samples of delays are taken of packets with one option alone.
- */
-static __always_inline __u32 is_in_transit(context *ctx, const struct packet *p,
-					   const struct ipv6 *ip6, const struct common_header *h)
+/* Whether it does with its trace. */
+static __always_inline int is_trace_in_transit(const struct packet *p, const struct ipv6 *ip6,
+					       const struct common_header *h)
 {
-	__u32 found;
+	return is_common_trace(p, ip6, h) &&
+	       is_filled_here(p, tables_of(p->on->tables_index), COMMON_OPTION, &h->option);
+}
 
-	if (!begins_with_trace(h))
-		return is_export_in_transit(p, ip6, h);
-	if (is_common_layout(p, ip6, h))
-		return is_filled_here(p, tables_of(p->on->tables_index), COMMON_OPTION, &h->option);
-	if (!COMPLETES) /* Linux 6.1 could not verify the largest program in tc */
+/*
+ * Whether it does with several traces: what judge_filled() says. In tc, the largest program would be too large
+ * for Linux 6.1. Samples of delays are taken of packets with one option alone.
+ */
+static __always_inline __u32 are_traces_in_transit(context *ctx, const struct packet *p,
+						   const struct common_header *h)
+{
+	__u32 several;
+
+	if (!COMPLETES || !begins_with_trace(h) || ends_with_first(p, h))
 		return 0;
-	found = judge_filled(ctx, p->on, p->l3);
-	return NODE.has_delays && found & SEVERAL_TIMES ? 0 : found;
+	several = judge_filled(ctx, p->on, p->l3);
+	return NODE.has_delays && several & SEVERAL_TIMES ? 0 : several;
 }
 
 /* Writes this node's data into the only trace. The time is read if it is 0. */
@@ -94,21 +98,24 @@ static __always_inline int common_transit(context *ctx, struct packet *p, struct
 	const struct interface *out = 0;
 	struct common_header *h = at(p, IPV6_HEADER, sizeof(*h));
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
-	__u32 egress = 0xffff, leaves, found;
+	__u32 egress = 0xffff, leaves, several = 0;
 	__u64 tai = 0;
 
 	if (!ip6 || !h || (NODE.has_decapsulations && h->next_header == NEXT_IPV6) ||
 	    (READS_E2E && h->next_header == NEXT_DESTINATION))
 		return 0;
-	found = is_in_transit(ctx, p, ip6, h);
-	if (!found)
-		return 0;
+	if (!is_trace_in_transit(p, ip6, h) && !is_export_in_transit(p, ip6, h)) {
+		several = are_traces_in_transit(ctx, p, h);
+		if (!several)
+			return 0;
+	}
 	/* who is chosen is decided once */
 	if (in_lane && NODE.has_delays && bpf_ntohl(h->option.type) & TIMES)
 		return 0;
 	if (COMPLETES && !in_lane && is_common_sampled(h))
 		tai = tai_now();
-	if (NODE.fast && p->on->fast && (found & SEVERAL_COUNT) <= NODE.stack_options)
+	if (NODE.fast && p->on->fast && NODE.stack_options &&
+	    (several & SEVERAL_COUNT) <= NODE.stack_options)
 		reason = find_transit_path(ctx, p, path, &out,
 					   in_lane ? SEARCH_REMEMBERED : SEARCH_ELSEWHERE);
 	if (in_lane && (reason || !out))
@@ -122,7 +129,7 @@ static __always_inline int common_transit(context *ctx, struct packet *p, struct
 		if (!h || !ip6)
 			return 0;
 	}
-	if (COMPLETES && (found & SEVERAL_COUNT) > 1) {
+	if (several) {
 		if (!fill_several(ctx, p->on, p->l3, egress))
 			return 0;
 		packet_load(ctx, p);

@@ -90,11 +90,7 @@ func (q *Queries) Changes(ctx context.Context, ask ChangesQuestion) (*Changes, e
 			return err
 		}
 		slices.SortStableFunc(a.Changes, func(a, b Change) int { return b.Time.Compare(a.Time.Time) })
-		if len(a.Changes) > ask.Limit {
-			if a.Changes = a.Changes[:ask.Limit]; a.Cut == nil {
-				a.Cut = cutAt(ask.Limit)
-			}
-		}
+		a.Changes = firstOf(&a.Answer, a.Changes, ask.Limit)
 		return nameShares(ctx, r, a.Changes)
 	})
 	return a, err

@@ -103,11 +103,7 @@ func (q *Queries) Loss(ctx context.Context, ask LossQuestion) (*Losses, error) {
 		if ask.Step > 0 && len(a.Flows) > 0 {
 			a.Step = ask.Step.Nanoseconds()
 			if ask.Where != nil { // they are made with the sums
-				series := make([]*[]LossPoint, len(a.Flows))
-				for i := range a.Flows {
-					series[i] = &a.Flows[i].Series
-				}
-				cutSeries(&a.Answer, series...)
+				cutSeries(&a.Answer, a.Flows, func(f *FlowLoss) *[]LossPoint { return &f.Series })
 				return nil
 			}
 			if err := lossSeries(ctx, r, in, &ask, a); err != nil {

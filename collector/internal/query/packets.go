@@ -111,12 +111,7 @@ func (q *Queries) Packets(ctx context.Context, ask PacketsQuestion) (*Packets, e
 			slices.SortStableFunc(a.Packets, func(a, b Packet) int { return b.Time.Compare(a.Time.Time) })
 			a.Packets = a.Packets[:min(len(a.Packets), ask.Limit+1)] // one more says that there are more
 		}
-		if len(a.Packets) > ask.Limit {
-			a.Packets = a.Packets[:ask.Limit]
-			if a.Cut == nil {
-				a.Cut = cutAt(ask.Limit)
-			}
-		}
+		a.Packets = firstOf(&a.Answer, a.Packets, ask.Limit)
 		return nil
 	})
 	return a, err

@@ -75,22 +75,14 @@ func (q *Queries) Segments(ctx context.Context, ask SegmentsQuestion) (*Segments
 		if err != nil {
 			return err
 		}
-		if len(list) > ask.Limit {
-			if list = list[:ask.Limit]; a.Cut == nil {
-				a.Cut = cutAt(ask.Limit)
-			}
-		}
+		list = firstOf(&a.Answer, list, ask.Limit)
 		a.Segments = list
 		if err := describeSegments(ctx, r, list); err != nil || ask.Step == 0 || len(list) == 0 {
 			return err
 		}
 		a.Step = ask.Step.Nanoseconds()
 		if ask.Where != nil { // they are made with the sums
-			series := make([]*[]SegmentPoint, len(list))
-			for i := range list {
-				series[i] = &list[i].Series
-			}
-			cutSeries(&a.Answer, series...)
+			cutSeries(&a.Answer, list, func(s *Segment) *[]SegmentPoint { return &s.Series })
 			return nil
 		}
 		return segmentSeries(ctx, r, in, &ask, a)

@@ -80,18 +80,10 @@ func finishDelays(ask *DelayQuestion, a *MeasuredDelays) {
 		return cmp.Or(cmp.Compare(b.Mean, a.Mean), cmp.Compare(a.FlowID, b.FlowID), -strings.Compare(a.Scope, b.Scope),
 			cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), strings.Compare(a.Method, b.Method), strings.Compare(a.Flow, b.Flow))
 	})
-	if len(a.Delays) > ask.Limit {
-		if a.Delays = a.Delays[:ask.Limit]; a.Cut == nil {
-			a.Cut = cutAt(ask.Limit)
-		}
-	}
+	a.Delays = firstOf(&a.Answer, a.Delays, ask.Limit)
 	if ask.Step > 0 && len(a.Delays) > 0 {
 		a.Step = ask.Step.Nanoseconds()
-		series := make([]*[]DelayPoint, len(a.Delays))
-		for i := range a.Delays {
-			series[i] = &a.Delays[i].Series
-		}
-		cutSeries(&a.Answer, series...)
+		cutSeries(&a.Answer, a.Delays, func(d *MeasuredDelay) *[]DelayPoint { return &d.Series })
 	}
 }
 

@@ -45,18 +45,10 @@ func flowsWhere(ctx context.Context, r *store.Reading, ask *FlowsQuestion, a *Ag
 		a.Flows = append(a.Flows, one)
 	}
 	slices.SortFunc(a.Flows, func(a, b AggregatedFlow) int { return cmp.Or(ask.Order.compare(&a, &b), a.key().compare(b.key())) })
-	if len(a.Flows) > ask.Limit {
-		if a.Flows = a.Flows[:ask.Limit]; a.Cut == nil {
-			a.Cut = cutAt(ask.Limit)
-		}
-	}
+	a.Flows = firstOf(&a.Answer, a.Flows, ask.Limit)
 	if ask.Step > 0 && len(a.Flows) > 0 {
 		a.Step = ask.Step.Nanoseconds()
-		series := make([]*[]FlowPoint, len(a.Flows))
-		for i := range a.Flows {
-			series[i] = &a.Flows[i].Series
-		}
-		cutSeries(&a.Answer, series...)
+		cutSeries(&a.Answer, a.Flows, func(f *AggregatedFlow) *[]FlowPoint { return &f.Series })
 	}
 	return nil
 }

@@ -209,12 +209,7 @@ func (s *lossSums) finish(limit int, a *Losses) {
 		return cmp.Or(descending(a.Lost, b.Lost), strings.Compare(a.Node, b.Node), strings.Compare(a.Source, b.Source),
 			strings.Compare(a.Destination, b.Destination))
 	})
-	if len(a.Flows) > limit || len(a.Edges) > limit {
-		a.Flows, a.Edges = a.Flows[:min(len(a.Flows), limit)], a.Edges[:min(len(a.Edges), limit)]
-		if a.Cut == nil {
-			a.Cut = cutAt(limit)
-		}
-	}
+	a.Flows, a.Edges = firstOf(&a.Answer, a.Flows, limit), firstOf(&a.Answer, a.Edges, limit)
 }
 
 // descending has the greatest first, and what is not known last.

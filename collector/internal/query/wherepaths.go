@@ -135,12 +135,7 @@ func pathsWhere(ctx context.Context, r *store.Reading, ask *PathsQuestion, a *Pa
 	slices.SortFunc(list, func(a, b *gathered) int {
 		return cmp.Or(cmp.Compare(b.path.Packets, a.path.Packets), cmp.Compare(a.path.ID, b.path.ID))
 	})
-	if len(list) > ask.Limit {
-		list = list[:ask.Limit]
-		if a.Cut == nil {
-			a.Cut = cutAt(ask.Limit)
-		}
-	}
+	list = firstOf(&a.Answer, list, ask.Limit)
 	for _, g := range list {
 		g.path.Share, g.path.Delay = float64(g.path.Packets)/float64(a.Packets), delaysOf(&g.delay)
 		if ask.Step > 0 {
@@ -150,11 +145,7 @@ func pathsWhere(ctx context.Context, r *store.Reading, ask *PathsQuestion, a *Pa
 	}
 	if ask.Step > 0 && len(list) > 0 {
 		a.Step = ask.Step.Nanoseconds()
-		series := make([]*[]PathPoint, len(a.Paths))
-		for i := range a.Paths {
-			series[i] = &a.Paths[i].Series
-		}
-		cutSeries(&a.Answer, series...)
+		cutSeries(&a.Answer, a.Paths, func(p *Path) *[]PathPoint { return &p.Series })
 	}
 	sum := newTotals(a.Paths)
 	for k, g := range list {

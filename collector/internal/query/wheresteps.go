@@ -43,10 +43,22 @@ func (s *stepped[K, S]) at(of K, at time.Time) []*S {
 // numbers are those of the steps, the earliest first.
 func (s *inSteps[S]) numbers() []int64 { return slices.Sorted(maps.Keys(s.steps)) }
 
+// firstOf are the first items of a list, as many as were asked for.
+func firstOf[T any](a *Answer, list []T, limit int) []T {
+	if len(list) <= limit {
+		return list
+	}
+	if a.Cut == nil {
+		a.Cut = cutAt(limit)
+	}
+	return list[:limit]
+}
+
 // cutSeries leaves out what an answer has no room for: the latest steps of the last ones of a list.
-func cutSeries[P any](a *Answer, series ...*[]P) {
+func cutSeries[T, P any](a *Answer, list []T, of func(*T) *[]P) {
 	left := mostPoints
-	for _, one := range series {
+	for i := range list {
+		one := of(&list[i])
 		if len(*one) > left {
 			*one = (*one)[:left]
 			a.Cut = cutAt(mostPoints)

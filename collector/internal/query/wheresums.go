@@ -142,11 +142,7 @@ func gridWhere(ctx context.Context, r *store.Reading, in Range, ask *GridQuestio
 		a.Pairs = append(a.Pairs, m.Pair)
 	}
 	slices.SortFunc(a.Pairs, func(a, b Pair) int { return cmp.Or(cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.key(), b.key())) })
-	if len(a.Pairs) > ask.Limit {
-		if a.Pairs = a.Pairs[:ask.Limit]; a.Cut == nil {
-			a.Cut = cutAt(ask.Limit)
-		}
-	}
+	a.Pairs = firstOf(&a.Answer, a.Pairs, ask.Limit)
 	return err
 }
 
