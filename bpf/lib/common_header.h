@@ -71,8 +71,8 @@ static __always_inline int is_simple(const struct typed_option *option)
 /* Whether a header begins with padding and such a trace. */
 static __always_inline int begins_with_trace(const struct common_header *h)
 {
-	return h->padding == bpf_htons(0x0100) && is_common_option(&h->option) &&
-	       is_simple(&h->option);
+	return h->padding == bpf_htons(0x0100) && is_simple(&h->option) &&
+	       is_common_option(&h->option);
 }
 
 /* Whether the header is a common one with a trace. */

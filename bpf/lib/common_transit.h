@@ -33,15 +33,15 @@ static __always_inline int is_trace_in_transit(const struct packet *p, const str
 }
 
 /*
- * Whether it does with several traces: what judge_filled() says. In tc, the largest program would be too large
- * for Linux 6.1. Samples of delays are taken of packets with one option alone.
+ * Whether it does with several traces: what judge_filled() says. Samples of delays are taken of packets with
+ * one option alone.
  */
 static __always_inline __u32 are_traces_in_transit(context *ctx, const struct packet *p,
 						   const struct common_header *h)
 {
 	__u32 several;
 
-	if (!COMPLETES || !begins_with_trace(h) || ends_with_first(p, h))
+	if (!begins_with_trace(h) || ends_with_first(p, h))
 		return 0;
 	several = judge_filled(ctx, p->on, p->l3);
 	return NODE.has_delays && several & SEVERAL_TIMES ? 0 : several;
@@ -114,6 +114,7 @@ static __always_inline int common_transit(context *ctx, struct packet *p, struct
 		return 0;
 	if (COMPLETES && !in_lane && is_common_sampled(h))
 		tai = tai_now();
+	join_ways(ctx, p);
 	if (NODE.fast && p->on->fast && NODE.stack_options &&
 	    (several & SEVERAL_COUNT) <= NODE.stack_options)
 		reason = find_transit_path(ctx, p, path, &out,
@@ -123,12 +124,6 @@ static __always_inline int common_transit(context *ctx, struct packet *p, struct
 	leaves = COMPLETES && !reason && out;
 	if (leaves)
 		egress = out->interface_id;
-	if (!COMPLETES) { /* Linux 6.1 would follow the search once for each way to what was known before it */
-		h = at(p, IPV6_HEADER, sizeof(*h));
-		ip6 = at(p, 0, IPV6_HEADER);
-		if (!h || !ip6)
-			return 0;
-	}
 	if (several) {
 		if (!fill_several(ctx, p->on, p->l3, egress))
 			return 0;

@@ -263,6 +263,7 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 		disposition = DROPPED; /* its options are counted as if it went on */
 	else if (NODE.fast && p->on->fast && hop->stays)
 		result.reason = find_way_on(ctx, p, o, hop, path);
+	join_ways(ctx, p);
 	if (disposition != GOES_ON && disposition != DROPPED && !is_shared(o, disposition, found)) {
 		result.outcome = remove(ctx, p, o, hop, disposition, found);
 		if (is_removed(result.outcome))
@@ -356,6 +357,7 @@ static __always_inline struct result with_header(context *ctx, struct packet *p,
 	if (p->on->roles & ROLE_INGRESS &&
 	    (common_transit(ctx, p, path, &result, 0) || common_removal(ctx, p, &result)))
 		return result;
+	join_ways(ctx, p);
 	o = begin_options();
 	if (!o)
 		return result;
