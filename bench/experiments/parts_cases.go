@@ -233,7 +233,7 @@ func partsOfForwarding() []part {
 func partsWithOptions() []part {
 	return []part{
 		{partNine, "", between(stepNine, stepSentLong),
-			"three calls, each with a loop over the traces: all are checked before the first is filled, and completed when the egress interface is known. Every access is held to the frame's end."},
+			"two calls, each with a loop over the traces: all are checked before the first is filled, with the interface of departure, too. Every access is held to the frame's end."},
 		{partDirectExport, "", between(stepUnexported, stepSent),
 			"the checks of the header and of the option, in registers, as with one trace."},
 		{partAggregate, "", between(stepAggregated, stepUnexported),

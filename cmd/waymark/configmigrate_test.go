@@ -100,7 +100,8 @@ func TestConfigMigrateJSON(t *testing.T) {
 	}
 }
 
-// A file that cannot be replaced stays, as a mounted one cannot; nothing of the new one is left, and files beside it stay.
+// A file that cannot be replaced, such as a mounted one, keeps its content. No temporary file is left beside it, and
+// other files there are not touched.
 func TestConfigMigrateFails(t *testing.T) {
 	file := write(t, "node.yaml", formerConfig)
 	beside := filepath.Join(filepath.Dir(file), "node.yaml.new")

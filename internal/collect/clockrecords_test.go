@@ -71,6 +71,6 @@ func TestClockRecords(t *testing.T) {
 	off := newClockRecords(0, 1000, given.add)
 	off.add(porthos, counted("gold", 1, 1, 2, 5), start)
 	if len(off.nodes) != 0 {
-		t.Error("records although nobody wants them")
+		t.Error("records were made without a reader")
 	}
 }

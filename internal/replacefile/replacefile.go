@@ -36,7 +36,7 @@ func Edit(path string, content []byte) error {
 	if !info.Mode().IsRegular() {
 		return &fs.PathError{Op: "replace", Path: path, Err: errors.New("not a regular file")}
 	}
-	// A name that no file has: those beside it may be of others.
+	// The new file gets a name of its own: any other name may be taken by a file of somebody else.
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new")
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ var (
 			"compared with the latest 100000 that the other parameters select; of more, the answer has cut.",
 	}
 	seconds = parameter{
-		name: "buckets", form: "number", doc: "Also a series, in so many steps: up to 2000. A step has whole seconds.",
+		name: "buckets", form: "number", doc: "Also a series, of this many steps, up to 2000. Steps are whole seconds.",
 	}
 )
 

@@ -95,7 +95,7 @@ var (
 	buckets     = parameter{
 		name: "buckets",
 		form: "number",
-		doc:  "Also a series, in so many steps: up to 2000. A step has whole minutes, or seconds in paths.",
+		doc:  "Also a series, of this many steps, up to 2000. Steps are whole minutes; those of paths are whole seconds.",
 	}
 	step = parameter{name: "step", form: "duration", doc: "Instead: the length of a step, such as 1m."}
 )

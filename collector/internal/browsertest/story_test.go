@@ -77,7 +77,7 @@ func happened() (list []record.Record) {
 // mostTraces is how many traces the story has.
 const mostTraces = 300
 
-// traces came with packets an hour before: what was lost then, nobody knows.
+// traces are of packets an hour before. With traces, lost packets are not known.
 func traces() (list []record.Record) {
 	for i := range mostTraces {
 		at := begin.Add(-time.Hour + time.Duration(i)*time.Second)

@@ -50,8 +50,8 @@ func (f *faulty) packets(n int) {
 	}
 }
 
-// Exporters that restart with other templates, that send everything twice, whose last node is late, and whose clocks
-// are hours ahead: each packet is kept once, with what is true of it.
+// Exporters that restart with other templates, that send everything twice, whose last node is late, and whose clocks,
+// one or all, are hours ahead: each packet is kept once, with what is true of it.
 func TestExporterFaults(t *testing.T) {
 	t.Parallel()
 	r := run(t, fmt.Sprintf(file+"join: {wait: 500ms}\n", t.TempDir()))
@@ -66,6 +66,7 @@ func TestExporterFaults(t *testing.T) {
 	f.restart()
 	f.twice()
 	f.late()
+	f.oneAhead()
 	f.ahead()
 }
 
@@ -129,11 +130,47 @@ func (f *faulty) late() {
 	}
 }
 
-// ahead sets the nodes' clocks three hours ahead: packets are kept at these times, and health and doctor say so.
-func (f *faulty) ahead() {
-	f.Ahead, f.Deliver = 3*time.Hour, nil
+// oneAhead sets the clock of the third node three hours ahead: packets are joined and ordered as before, their times and
+// delays from end to end are right, and the times of the third node are shown as it reported them.
+func (f *faulty) oneAhead() {
+	const wrong = 2
+	f.Ahead[wrong], f.Deliver = 3*time.Hour, nil
 	f.packets(90)
 	h := f.written(450)
+	if text := strings.Join(h.Warnings, "\n"); !strings.Contains(text, "one exporter has a clock that is ahead of the collector's: ::1, domain 3 by 3h0m") {
+		f.t.Errorf("%q", text)
+	}
+	var latest query.Packets
+	f.ask("/v1/packets?since=1h&limit=90", &latest)
+	for i := range latest.Packets {
+		p := &latest.Packets[i]
+		age := time.Since(p.Time.Time)
+		if len(p.Nodes) != storetest.Nodes || age < 0 || age > time.Hour || p.Delay == nil || *p.Delay > int64(time.Second) {
+			f.t.Fatalf("%+v", p)
+		}
+		for node := range p.Nodes {
+			n, since := &p.Nodes[node], 0*time.Second
+			if n.Since != nil {
+				since = time.Duration(*n.Since).Round(time.Minute)
+			}
+			want := map[int]time.Duration{wrong: 3 * time.Hour, wrong + 1: -3 * time.Hour}[node]
+			if n.ID == nil || *n.ID != uint64(node+1) || since != want {
+				f.t.Fatalf("node %d: %v after the one before, want %v: %+v", node, since, want, n)
+			}
+		}
+	}
+	if len(latest.Packets) != 90 {
+		f.t.Errorf("%d packets", len(latest.Packets))
+	}
+}
+
+// ahead sets the nodes' clocks three hours ahead: packets are kept at these times, and health and doctor say so.
+func (f *faulty) ahead() {
+	for node := range f.Ahead {
+		f.Ahead[node] = 3 * time.Hour
+	}
+	f.packets(90)
+	h := f.written(540)
 	var ahead query.Paths
 	f.ask(
 		"/v1/paths?from="+time.Now().Add(2*time.Hour).UTC().Format(time.RFC3339)+"&until="+time.Now().Add(4*time.Hour).UTC().Format(time.RFC3339),

@@ -42,8 +42,8 @@ func (s *selection) whole(f *store.File) bool {
 	return !f.Entry.First.Before(s.hourFrom) && f.Entry.Last.Before(s.hourUntil)
 }
 
-// packets is the condition on the packets p of a file that are selected, without those of the first keys, so many, in
-// whole hours: these are in rollups.
+// packets is the condition on the packets p of a file that are selected. Packets of whole hours whose key is below rolled
+// are left out: rollups have them.
 func (s *selection) packets(f *store.File, rolled uint32) string {
 	var list []string
 	if rolled > 0 {

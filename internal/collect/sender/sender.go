@@ -29,7 +29,7 @@ type Sender struct {
 	next     uint32 // number of the next packet
 
 	Flows   uint32                               // packets belong to them in turn
-	Ahead   time.Duration                        // of the nodes' clocks
+	Ahead   [Nodes]time.Duration                 // of the nodes' clocks
 	Once    bool                                 // templates are in the first messages only
 	Deliver func(node int, message []byte) error // instead of sending it; nil: it is sent
 }
@@ -95,10 +95,11 @@ func (s *Sender) Skip(packets uint32) { s.next += packets }
 
 // Send sends the postcards of a number of packets now, at most together.
 func (s *Sender) Send(packets int) error {
-	now := time.Now().Add(s.Ahead)
+	sent := time.Now()
 	templates := s.fresh || !s.Once && s.next%1024 < uint32(packets)
 	s.fresh = false
 	for node, e := range s.encoders {
+		now := sent.Add(s.Ahead[node])
 		e.Start(s.buffer[:0])
 		if templates {
 			if err := e.AddTemplates(); err != nil {

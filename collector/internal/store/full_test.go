@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// small mounts a disk of so many octets for a test.
+func small(t *testing.T, octets int) string {
+	t.Helper()
+	directory := t.TempDir()
+	if err := unix.Mount("waymark-test", directory, "tmpfs", 0, fmt.Sprintf("size=%d", octets)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(directory, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return directory
+}
+
+// fill leaves a disk with so many octets, by a file that is not the store's.
+func fill(t *testing.T, directory string, left uint64) (ballast string) {
+	t.Helper()
+	free, err := freeBytes(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ballast = filepath.Join(directory, "ballast")
+	f, err := os.Create(ballast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := io.CopyN(f, zeros{}, int64(free-left)); err != nil {
+		t.Fatal(err)
+	}
+	return ballast
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
+
+// sound fails unless every file can be read, and has so many packets in all.
+func sound(t *testing.T, directory string, want int) {
+	t.Helper()
+	files, written, err := Check(t.Context(), directory, 256<<20)
+	if err != nil || len(written) != 0 {
+		t.Fatal(written, err)
+	}
+	got := 0
+	for _, f := range files {
+		got += int(f.Packets)
+		if f.Fault != nil || f.State == SetAside {
+			t.Errorf("%s, %s: %v", f.Name, f.State, f.Fault)
+		}
+	}
+	if got != want {
+		t.Errorf("%d packets, want %d", got, want)
+	}
+}
+
+// A disk that is really full: the kernel refuses what the database writes. What was written is read, nothing is there
+// twice or damaged, and as soon as there is room, writing goes on.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	directory := small(t, 96<<20)
+	o := Options{Directory: filepath.Join(directory, "store"), Memory: 256 << 20, Reserve: 1, Unpacked: true}
+	s, said := opened(t, o)
+	at, kept := time.Now().Add(-time.Minute), 1000
+	put(t, s, some(kept, at))
+	ballast := fill(t, directory, 3<<20)
+	refused := 0
+	for batch := 0; refused < 5; batch++ {
+		if batch == 300 {
+			t.Fatal("the disk has room for all")
+		}
+		if s.Write(t.Context(), some(1000, at)) != nil {
+			refused++
+		} else {
+			kept += 1000
+		}
+		s.Tend(t.Context())
+	}
+	if faultOf(s) == "" {
+		t.Error("no fault")
+	}
+	if got := ask(t, s, countPackets); got != float64(kept) {
+		t.Errorf("%v packets are read of %d\n%s", got, kept, said)
+	}
+	killed := filepath.Join(t.TempDir(), "killed")
+	if err := os.CopyFS(killed, os.DirFS(o.Directory)); err != nil {
+		t.Fatal(err)
+	}
+	sound(t, killed, kept) // what is left of a collector that is killed now
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, some(1000, at))
+	kept += 1000
+	if got := ask(t, s, countPackets); got != float64(kept) || faultOf(s) != "" {
+		t.Errorf("with room again: %v packets of %d, %q\n%s", got, kept, faultOf(s), said)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	sound(t, o.Directory, kept)
+}
+
+// When others fill the disk, the oldest files leave, and what is new is written.
+func TestOldestLeave(t *testing.T) {
+	t.Parallel()
+	directory := small(t, 96<<20)
+	c := &clock{at: start}
+	s, said := opened(t, Options{
+		Directory: filepath.Join(directory, "store"), Memory: 256 << 20, Reserve: 48 << 20, Quiet: 1, Unpacked: true, Now: c.now, byHand: true,
+	})
+	for hour := range 3 {
+		c.set(start.Add(time.Duration(hour) * time.Hour))
+		s.Tend(t.Context())
+		s.settled(t)
+		put(t, s, some(1000, c.now()))
+	}
+	before := s.Files()
+	if len(before) != 3 {
+		t.Fatal(before)
+	}
+	// As much room is missing as a part of the oldest file has.
+	fill(t, directory, 48<<20-uint64(before[0].Bytes)/2)
+	put(t, s, some(1000, c.now()))
+	if after := s.Files(); len(after) != 2 || after[0].Name != before[1].Name {
+		t.Errorf("%v, before %v\n%s", after, before, said)
+	}
+	if got := ask(t, s, countPackets); got != 3000 {
+		t.Errorf("%v packets", got)
+	}
+}
