@@ -137,7 +137,8 @@ func (f *faulty) oneAhead() {
 	f.Ahead[wrong], f.Deliver = 3*time.Hour, nil
 	f.packets(90)
 	h := f.written(450)
-	if text := strings.Join(h.Warnings, "\n"); !strings.Contains(text, "one exporter has a clock that is ahead of the collector's: ::1, domain 3 by 3h0m") {
+	want := "one exporter has a clock that is ahead of the collector's: ::1, domain 3 by 3h0m"
+	if text := strings.Join(h.Warnings, "\n"); !strings.Contains(text, want) {
 		f.t.Errorf("%q", text)
 	}
 	var latest query.Packets
