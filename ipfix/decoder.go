@@ -69,7 +69,7 @@ type Decoder struct {
 	idle      time.Duration
 	templates atomic.Int64
 	changes   atomic.Uint64 // of templates
-	missed    atomic.Uint64 // records, of domains that ended since the last Settle
+	missed    atomic.Uint64 // records, of domains that ended since the last CountMissed
 
 	mu       sync.Mutex
 	sessions map[SessionKey]*Session

@@ -79,7 +79,7 @@ func TestRestoreCounts(t *testing.T) {
 			other.Restore(d.State(), c.ended, exportTime)
 			s := open(t, other, key(UDP, 1), exportTime)
 			checkProblems(t, decode(t, s, sets(t, c.number, portData)).Problems, NumCauses)
-			if missed := other.Settle(exportTime.Add(time.Hour)); missed != c.missed {
+			if missed := other.CountMissed(exportTime.Add(time.Hour)); missed != c.missed {
 				t.Errorf("%d are missed, want %d", missed, c.missed)
 			}
 		})

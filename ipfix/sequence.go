@@ -148,10 +148,10 @@ func (q *sequence) giveUp(n int) (missed uint32) {
 	return missed
 }
 
-// Settle counts, as of now, the records that sessions missed and that no [Message] has
+// CountMissed counts, as of now, the records that sessions missed and that no [Message] has
 // reported: of gaps that were not filled in time, and of sessions that ended. Call it
 // regularly, and with a time an hour ahead at the end.
-func (d *Decoder) Settle(now time.Time) (missed uint64) {
+func (d *Decoder) CountMissed(now time.Time) (missed uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range d.sessions {

@@ -65,8 +65,8 @@ func TestSequence(t *testing.T) {
 }
 
 // Gaps that are not filled are missed when their time is over: the next message says so,
-// or Settle, also of sessions that ended. Only so many may wait.
-func TestGapsAreSettled(t *testing.T) {
+// or CountMissed, also of sessions that ended. Only so many may wait.
+func TestGapsAreGivenUp(t *testing.T) {
 	d := NewDecoder(DecoderConfig{Registry: registry(t)})
 	s := open(t, d, key(UDP, 1), exportTime)
 	at := func(s *Session, sequence uint32, after time.Duration) *Message {
@@ -86,18 +86,18 @@ func TestGapsAreSettled(t *testing.T) {
 		t.Errorf("%+v", late.Counted)
 	}
 	at(s, 11, 2*reorderTime)
-	if n := d.Settle(exportTime.Add(2 * reorderTime)); n != 0 {
+	if n := d.CountMissed(exportTime.Add(2 * reorderTime)); n != 0 {
 		t.Errorf("%d settled before their time", n)
 	}
-	if n := d.Settle(exportTime.Add(4 * reorderTime)); n != 2 {
+	if n := d.CountMissed(exportTime.Add(4 * reorderTime)); n != 2 {
 		t.Errorf("%d settled, want 2", n)
 	}
 	at(s, 15, 4*reorderTime)
 	d.Close(key(UDP, 1))
-	if n := d.Settle(exportTime.Add(4 * reorderTime)); n != 3 {
+	if n := d.CountMissed(exportTime.Add(4 * reorderTime)); n != 3 {
 		t.Errorf("%d of a session that ended, want 3", n)
 	}
-	if n := d.Settle(exportTime.Add(9 * reorderTime)); n != 0 {
+	if n := d.CountMissed(exportTime.Add(9 * reorderTime)); n != 0 {
 		t.Errorf("%d counted twice", n)
 	}
 	s = open(t, d, key(UDP, 2), exportTime)

@@ -139,7 +139,7 @@ func (c *joining) finishAll() {
 		c.blocks.assembler.Flush()
 		c.clocks.finish()
 		c.expireTraces(time.Now(), 0)
-		c.stats.Problems[ipfix.CauseSequenceGap] += c.sessions.Settle(time.Now().Add(time.Hour))
+		c.stats.Problems[ipfix.CauseSequenceGap] += c.sessions.CountMissed(time.Now().Add(time.Hour))
 	})
 }
 
@@ -189,7 +189,7 @@ func (c *joining) problem(err error) {
 func (c *joining) counted() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stats.Problems[ipfix.CauseSequenceGap] += c.sessions.Settle(time.Now())
+	c.stats.Problems[ipfix.CauseSequenceGap] += c.sessions.CountMissed(time.Now())
 	s := c.stats
 	s.NamesRefused = c.names.refused
 	s.Join, s.Waiting = c.shards.stats(), c.shards.waiting()
