@@ -175,10 +175,10 @@ func (h *hooks) recordStates(
 		h.looks[k] = s
 		if s.PutBack { // by a refresh: the kernel's notification of a changed interface may come first
 			h.repair++
-			h.watch.Note(k, hookwatch.Look{}, now)
+			h.watch.Observe(k, hookwatch.Look{}, now)
 			h.watch.Repaired(k, in.Filters(s.Ingress), nil, now)
 		}
-		switch h.watch.Note(k, hookwatch.Look{Attached: s.Attached, InPlace: s.InPlace, Changed: s.Changed}, now) {
+		switch h.watch.Observe(k, hookwatch.Look{Attached: s.Attached, InPlace: s.InPlace, Changed: s.Changed}, now) {
 		case hookwatch.Reattach:
 			reattach = append(reattach, k)
 		case hookwatch.Reposition:
@@ -223,7 +223,7 @@ func (h *hooks) putBack(served map[model.IfIndex]model.Interface, reattach, repo
 		k := hookwatch.Key{Index: s.Index, Ingress: s.Ingress}
 		if _, ok := served[s.Index]; ok && s.Fault == "" && s.Attached && s.InPlace {
 			h.looks[k] = s
-			h.watch.Note(k, hookwatch.Look{Attached: true, InPlace: true}, now)
+			h.watch.Observe(k, hookwatch.Look{Attached: true, InPlace: true}, now)
 		}
 	}
 }

@@ -131,9 +131,9 @@ func (h *Hooks) report(g Gap) {
 	}
 }
 
-// Note takes what a look at a hook found, and returns whether it is to be repaired now:
+// Observe takes what a look at a hook found, and returns whether it is to be repaired now:
 // Reattach or Reposition.
-func (h *Hooks) Note(k Key, l Look, now time.Time) Repair {
+func (h *Hooks) Observe(k Key, l Look, now time.Time) Repair {
 	s := h.hooks[k]
 	if s == nil {
 		s = &State{}

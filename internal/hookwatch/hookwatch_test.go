@@ -23,21 +23,21 @@ func at(seconds int) time.Time { return begin.Add(time.Duration(seconds) * time.
 func TestGaps(t *testing.T) {
 	var gaps []Gap
 	h := New(func(g Gap) { gaps = append(gaps, g) })
-	if h.Note(key, good, at(0)) != None || h.Note(key, good, at(1)) != None {
+	if h.Observe(key, good, at(0)) != None || h.Observe(key, good, at(1)) != None {
 		t.Error("a good hook is repaired")
 	}
-	if got := h.Note(key, off, at(2)); got != Reattach {
+	if got := h.Observe(key, off, at(2)); got != Reattach {
 		t.Errorf("off: %v", got)
 	}
 	if s := h.State(key); s.OffSince != at(1) || !s.AwaySince.IsZero() {
 		t.Errorf("off: %+v", s)
 	}
 	h.Repaired(key, true, nil, at(2))
-	h.Note(key, good, at(3))
+	h.Observe(key, good, at(3))
 	if s := h.State(key); !s.OffSince.IsZero() || s.Last != (Gap{key, Detached, at(1), at(3)}) || s.Repairs != 1 {
 		t.Errorf("back: %+v", s)
 	}
-	if got := h.Note(key, away, at(4)); got != Reposition {
+	if got := h.Observe(key, away, at(4)); got != Reposition {
 		t.Errorf("away: %v", got)
 	}
 	h.Repaired(key, true, errors.New("no"), at(4))
@@ -64,9 +64,9 @@ func TestPauses(t *testing.T) {
 		most, few int
 	}{{true, 50, 35}, {false, 12, 8}} {
 		h, repairs := New(nil), 0
-		h.Note(key, good, at(0))
+		h.Observe(key, good, at(0))
 		for i := 1; i <= 300; i++ {
-			if h.Note(key, away, at(i)) == Reposition {
+			if h.Observe(key, away, at(i)) == Reposition {
 				repairs++
 				h.Repaired(key, tt.filters, nil, at(i))
 			}
@@ -74,12 +74,12 @@ func TestPauses(t *testing.T) {
 		if repairs > tt.most || repairs < tt.few {
 			t.Errorf("edge %v: %d repairs in 300 s, want %d to %d", tt.filters, repairs, tt.few, tt.most)
 		}
-		h.Note(key, good, at(301))
-		h.Note(key, good, at(600))
+		h.Observe(key, good, at(301))
+		h.Observe(key, good, at(600))
 		if s := h.State(key); s.Repairs != 0 {
 			t.Errorf("after calm: %+v", s)
 		}
-		if h.Note(key, away, at(601)) != Reposition {
+		if h.Observe(key, away, at(601)) != Reposition {
 			t.Error("after calm, the first repair waits")
 		}
 	}
@@ -89,7 +89,7 @@ func TestPauses(t *testing.T) {
 func TestBypassed(t *testing.T) {
 	var gaps []Gap
 	h := New(func(g Gap) { gaps = append(gaps, g) })
-	h.Note(key, good, at(0))
+	h.Observe(key, good, at(0))
 	for i, c := range []struct {
 		device, hook uint64
 		bypassed     bool
@@ -97,7 +97,7 @@ func TestBypassed(t *testing.T) {
 		{1000, 500, false}, {1000, 500, false}, {1010, 500, false}, {1019, 500, false}, {1030, 500, true}, {1040, 500, true}, {1050, 500, true},
 		{1060, 501, false}, {1070, 502, false}, {1070, 502, false}, {10, 502, false}, {11, 502, false},
 	} {
-		h.Note(key, good, at(i*2))
+		h.Observe(key, good, at(i*2))
 		h.Count(key, Traffic{Device: c.device, Hook: c.hook}, at(i*2))
 		if s := h.State(key); !s.BypassedSince.IsZero() != c.bypassed {
 			t.Errorf("step %d: %+v, want bypassed %v", i, s, c.bypassed)
@@ -124,7 +124,7 @@ func TestCausesOverlap(t *testing.T) {
 		if i == 12 {
 			look = off
 		}
-		h.Note(key, look, at(i))
+		h.Observe(key, look, at(i))
 		h.Count(key, Traffic{Device: uint64(1000 + 100*i), Hook: 500}, at(i))
 	}
 	for which, lasts := range lasting {
@@ -176,7 +176,7 @@ func TestKnown(t *testing.T) {
 				look, n[1] = Look{}, 0
 			}
 			sum.Device, sum.Hook = sum.Device+uint64(n[0]), sum.Hook+uint64(n[1])
-			h.Note(key, look, at(i))
+			h.Observe(key, look, at(i))
 			h.Count(key, sum, at(i))
 			if got := int(h.Known(at(i), time.Second).Sub(begin).Seconds()); got != tt.known[i] {
 				t.Errorf("%s, step %d: known until %d, want %d", tt.name, i, got, tt.known[i])
@@ -192,7 +192,7 @@ func TestKnown(t *testing.T) {
 func TestQuiet(t *testing.T) {
 	h := New(nil)
 	for i, device := range []uint64{5, 10, 10, 10, 10} {
-		h.Note(key, good, at(i))
+		h.Observe(key, good, at(i))
 		h.Count(key, Traffic{Device: device, Hook: device}, at(i))
 		if got, want := h.Known(at(i), 3*time.Second), at([]int{0, 0, 0, 0, 4}[i]); got != want {
 			t.Errorf("step %d: known until %v, want %v", i, got, want)
@@ -203,7 +203,7 @@ func TestQuiet(t *testing.T) {
 // Packets that come while the counters are read are no bypass, whichever is read first.
 func TestReadMeanwhile(t *testing.T) {
 	h := New(func(g Gap) { t.Errorf("%+v", g) })
-	h.Note(key, good, at(0))
+	h.Observe(key, good, at(0))
 	h.Count(key, Traffic{Device: 10, Hook: 10, Meanwhile: 5}, at(0)) // not in Device yet
 	h.Count(key, Traffic{Device: 15, Hook: 15}, at(1))
 	h.Count(key, Traffic{Device: 20, Hook: 15, Meanwhile: 5}, at(2)) // in Device, and not in Hook yet
@@ -246,7 +246,7 @@ func TestLateDevice(t *testing.T) {
 		var gaps []Gap
 		h := New(func(g Gap) { gaps = append(gaps, g) })
 		for _, s := range tt.steps {
-			h.Note(key, good, after(s.tenths))
+			h.Observe(key, good, after(s.tenths))
 			h.Count(key, Traffic{Device: s.device, Hook: s.hook, Dropped: s.dropped}, after(s.tenths))
 			if got := h.Known(after(s.tenths), 3*time.Second); s.known != nothing && got != after(s.known) {
 				t.Errorf("%s: after %d, known until %v, want %v", name, s.tenths, got, after(s.known))
@@ -268,9 +268,9 @@ func TestUnknown(t *testing.T) {
 	if h.Known(at(9), time.Second) != at(9) {
 		t.Error("without hooks, something is unknown")
 	}
-	h.Note(key, good, at(1))
+	h.Observe(key, good, at(1))
 	h.Count(key, Traffic{Device: 5, Hook: 5}, at(1))
-	h.Note(key, good, at(2))
+	h.Observe(key, good, at(2))
 	if got := h.Known(at(2), time.Second); got != at(1) {
 		t.Errorf("looked at and not compared: known until %v", got)
 	}
@@ -286,7 +286,7 @@ func TestUnknown(t *testing.T) {
 	if got := h.Known(at(3), time.Second); !got.IsZero() {
 		t.Errorf("a hook was never looked at, and is known until %v", got)
 	}
-	h.Note(other, off, at(3)) // since when is not known
+	h.Observe(other, off, at(3)) // since when is not known
 	if got := h.State(other).OffSince; got != at(3) {
 		t.Errorf("off since %v", got)
 	}
@@ -306,7 +306,7 @@ func TestFirstLook(t *testing.T) {
 	} {
 		var gaps []Gap
 		h := New(func(g Gap) { gaps = append(gaps, g) })
-		h.Note(key, tt.look, at(1))
+		h.Observe(key, tt.look, at(1))
 		for i := 1; i <= 7 && tt.look == good; i += 2 {
 			h.Count(key, Traffic{Device: uint64(1000 + 10*i), Hook: 5}, at(i))
 		}
@@ -316,7 +316,7 @@ func TestFirstLook(t *testing.T) {
 		if since := tt.state(h.State(key)); since != at(1) {
 			t.Errorf("%s: noticed at %v, want %v", tt.cause, since, at(1))
 		}
-		h.Note(key, good, at(8))
+		h.Observe(key, good, at(8))
 		h.Count(key, Traffic{Device: 2000, Hook: 6}, at(9))
 		h.Count(key, Traffic{Device: 2001, Hook: 7}, at(11))
 		h.Count(key, Traffic{Device: 3000, Hook: 7}, at(13))
@@ -332,11 +332,11 @@ func TestChangedChain(t *testing.T) {
 	var gaps []Gap
 	h := New(func(g Gap) { gaps = append(gaps, g) })
 	changed := Look{Attached: true, InPlace: true, Changed: true}
-	h.Note(key, changed, at(0))
-	h.Note(key, good, at(1))
-	h.Note(key, changed, at(2))
-	h.Note(key, away, at(3))
-	h.Note(key, changed, at(4))
+	h.Observe(key, changed, at(0))
+	h.Observe(key, good, at(1))
+	h.Observe(key, changed, at(2))
+	h.Observe(key, away, at(3))
+	h.Observe(key, changed, at(4))
 	want := []Gap{
 		{Key: key, Cause: Changed, Since: at(1)},
 		{key, Changed, at(1), at(2)},
@@ -357,14 +357,14 @@ func TestLateLook(t *testing.T) {
 	var gaps []Gap
 	h := New(func(g Gap) { gaps = append(gaps, g) })
 	for i := range 4 {
-		h.Note(key, good, at(i))
+		h.Observe(key, good, at(i))
 		h.Count(key, Traffic{Device: uint64(100 + 10*i), Hook: uint64(100 + 10*i)}, at(i))
 	}
-	if got := h.Note(key, off, at(2)); got != None || len(gaps) != 0 {
+	if got := h.Observe(key, off, at(2)); got != None || len(gaps) != 0 {
 		t.Errorf("%v, gaps %+v", got, gaps)
 	}
 	h.Count(key, Traffic{Device: 125, Hook: 125}, at(2))
-	h.Note(key, good, at(4))
+	h.Observe(key, good, at(4))
 	if got := h.Known(at(4), 9*time.Second); got != at(2) {
 		t.Errorf("known until %v, want %v", got, at(2))
 	}
