@@ -191,7 +191,7 @@ func Delay(option ioam.EdgeToEdge, format ioam.TimestampFormat, tai, taiOffset i
 	return time.Duration(took), took > -mostDelay && took < mostDelay
 }
 
-// Losses settles how many packets of flows are lost, interval by interval. Numbers that
+// Losses computes how many packets of flows are lost, interval by interval. Numbers that
 // come in a later interval than the following ones were reported as lost; they make up
 // for later losses. The zero value is ready.
 type Losses struct {
@@ -199,9 +199,9 @@ type Losses struct {
 	kept    map[Key]int64
 }
 
-// Settle returns how many packets a flow has lost in an interval, given what it counted in
-// it.
-func (l *Losses) Settle(key Key, t Totals) (lost uint64) {
+// AddTotals adds what a flow counted in an interval, and returns how many packets it has lost
+// in it.
+func (l *Losses) AddTotals(key Key, t Totals) (lost uint64) {
 	balance := l.balance[key] + int64(t.Expected) - int64(t.Unique)
 	if balance > 0 {
 		return uint64(balance)
@@ -215,5 +215,5 @@ func (l *Losses) Settle(key Key, t Totals) (lost uint64) {
 	return 0
 }
 
-// EndInterval forgets the flows that were not settled since it was last called.
+// EndInterval forgets the flows of which no totals were added since it was last called.
 func (l *Losses) EndInterval() { l.balance, l.kept = l.kept, nil }

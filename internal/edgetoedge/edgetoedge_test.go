@@ -179,15 +179,15 @@ func TestLossesBalance(t *testing.T) {
 	for i, c := range []struct {
 		expected, unique, lost uint64
 	}{{10, 9, 1}, {10, 11, 0}, {10, 9, 0}, {10, 9, 1}, {0, 0, 0}, {0, 3, 0}, {0, 0, 0}, {5, 2, 0}, {5, 4, 1}} {
-		if lost := l.Settle(key, Totals{Expected: c.expected, Unique: c.unique}); lost != c.lost {
+		if lost := l.AddTotals(key, Totals{Expected: c.expected, Unique: c.unique}); lost != c.lost {
 			t.Errorf("interval %d: %d lost, want %d", i, lost, c.lost)
 		}
 		l.EndInterval()
 	}
-	l.Settle(key, Totals{Unique: 7})
+	l.AddTotals(key, Totals{Unique: 7})
 	l.EndInterval()
 	l.EndInterval() // the flow has left the table
-	if lost := l.Settle(key, Totals{Expected: 1}); lost != 1 {
+	if lost := l.AddTotals(key, Totals{Expected: 1}); lost != 1 {
 		t.Errorf("%d lost of a forgotten flow, want 1", lost)
 	}
 }

@@ -59,7 +59,7 @@ func (e *Edges) end() {
 	now, unseen := instant.Of(time.Now()), mayHaveMissed(e.d.Datapath.Coverage(), exportInterval(e.d.State.Load()))
 	var err error
 	e.left, err = e.d.Datapath.CollectEdges(func(f datapath.EdgeFlow) {
-		lost := e.losses.Settle(f.Key, f.Totals)
+		lost := e.losses.AddTotals(f.Key, f.Totals)
 		e.add(f.Totals, lost, unseen)
 		if f.Packets > 0 {
 			r := newEdgeFlow(f, lost, now, e.d.NodeName())
