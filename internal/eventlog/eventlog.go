@@ -85,9 +85,9 @@ func New(keep time.Duration) *Log {
 	}
 }
 
-// Take counts and keeps an event, and gives it its id. False: it is to go nowhere, because what it says has
+// Add counts and keeps an event, and gives it its id. False: it is to go nowhere, because what it says has
 // begun already, or it repeats too often.
-func (l *Log) Take(e *record.Event) bool {
+func (l *Log) Add(e *record.Event) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	kind := record.EventKindOf(e.Name)

@@ -39,28 +39,28 @@ func TestBeginAndEnd(t *testing.T) {
 	l := New(time.Hour)
 	begin, end := event(record.EventSegmentSlow, "r2 east0 > r3", 0), event(record.EventSegmentUsual, "r2 east0 > r3", time.Minute)
 	other := event(record.EventSegmentSlow, "r4 > r5", 0)
-	if !l.Take(begin) || !l.Take(other) || begin.ID == "" || begin.ID == other.ID {
+	if !l.Add(begin) || !l.Add(other) || begin.ID == "" || begin.ID == other.ID {
 		t.Errorf("%+v, %+v", begin, other)
 	}
-	if l.Take(event(record.EventSegmentSlow, "r2 east0 > r3", time.Second)) {
+	if l.Add(event(record.EventSegmentSlow, "r2 east0 > r3", time.Second)) {
 		t.Error("what has begun begins again")
 	}
 	if got := l.Totals(); got.Begun[record.EventSegmentSlow] != 2 || got.Admitted[record.EventSegmentSlow] != 2 || got.LeftOut != 0 {
 		t.Errorf("%+v", got)
 	}
-	if !l.Take(end) || end.ID != begin.ID {
+	if !l.Add(end) || end.ID != begin.ID {
 		t.Errorf("%+v", end)
 	}
 	again := event(record.EventSegmentSlow, "r2 east0 > r3", 2*time.Minute)
-	if got := l.Totals(); got.Begun[record.EventSegmentSlow] != 1 || !l.Take(again) || again.ID == begin.ID {
+	if got := l.Totals(); got.Begun[record.EventSegmentSlow] != 1 || !l.Add(again) || again.ID == begin.ID {
 		t.Errorf("%+v, then %+v", got, again)
 	}
 	// An event that may end several ends the one that it names.
 	slow, drops := event(record.EventQueueSlow, "east0", 0), event(record.EventQueueDrops, "east0", 0)
-	l.Take(slow)
-	l.Take(drops)
+	l.Add(slow)
+	l.Add(drops)
 	unseen := event(record.EventNotSeen, "east0", time.Minute)
-	if unseen.Labels = []record.Label{{Name: "event", Text: record.EventQueueDrops}}; !l.Take(unseen) || unseen.ID != drops.ID ||
+	if unseen.Labels = []record.Label{{Name: "event", Text: record.EventQueueDrops}}; !l.Add(unseen) || unseen.ID != drops.ID ||
 		l.Totals().Begun[record.EventQueueSlow] != 1 {
 		t.Errorf("%+v", unseen)
 	}
@@ -79,7 +79,7 @@ func TestBeginAndEnd(t *testing.T) {
 		time.Minute,
 	)
 	first.ID, second.ID, back.ID = "a", "b", "a"
-	if !l.Take(first) || !l.Take(second) || !l.Take(back) || l.Totals().Begun[record.EventProbeLoss] != 1 {
+	if !l.Add(first) || !l.Add(second) || !l.Add(back) || l.Totals().Begun[record.EventProbeLoss] != 1 {
 		t.Errorf("%+v", l.Totals())
 	}
 }
@@ -91,7 +91,7 @@ func TestRead(t *testing.T) {
 		event(record.EventLoss, "r1 > r2", 0), event(record.EventSegmentSlow, "a > b", 0), event(record.EventSegmentUsual, "a > b", time.Minute),
 		event(record.EventPathsMoved, "x > y", 2*time.Minute), event(record.EventPathsMoved, "x > y", 15*time.Minute),
 	} {
-		if !l.Take(e) {
+		if !l.Add(e) {
 			t.Fatal(i)
 		}
 	}
@@ -105,7 +105,7 @@ func TestRead(t *testing.T) {
 		t.Error(got)
 	}
 	for i := range 20_000 { // of many subjects, so that each may
-		l.Take(event(record.EventPathsMoved, fmt.Sprint(i), 16*time.Minute+time.Duration(i)*100*time.Millisecond))
+		l.Add(event(record.EventPathsMoved, fmt.Sprint(i), 16*time.Minute+time.Duration(i)*100*time.Millisecond))
 	}
 	if n := l.Totals().Octets; n > keepOctets || n < keepOctets/2 {
 		t.Errorf("%d octets", n)
@@ -122,8 +122,8 @@ func TestRepetition(t *testing.T) {
 	for i := range 20 {
 		at := time.Duration(i) * 10 * time.Second
 		begin, end := event(record.EventSegmentSlow, "a > b", at), event(record.EventSegmentUsual, "a > b", at+5*time.Second)
-		is := l.Take(begin)
-		if l.Take(end) != is {
+		is := l.Add(begin)
+		if l.Add(end) != is {
 			t.Errorf("%d: the end is not as the begin", i)
 		}
 		if is {
@@ -135,12 +135,12 @@ func TestRepetition(t *testing.T) {
 		t.Errorf("%d told, %+v", reported, got)
 	}
 	last = event(record.EventSegmentSlow, "a > b", 20*time.Minute)
-	if !l.Take(last) || len(last.Values) != 1 || last.Values[0] != (record.Value{Name: "left_out", Number: 14}) {
+	if !l.Add(last) || len(last.Values) != 1 || last.Values[0] != (record.Value{Name: "left_out", Number: 14}) {
 		t.Errorf("%+v", last)
 	}
 	n := 0
 	for i := range 3000 {
-		if l.Take(event(record.EventPathsMoved, fmt.Sprint(i), 30*time.Minute)) {
+		if l.Add(event(record.EventPathsMoved, fmt.Sprint(i), 30*time.Minute)) {
 			n++
 		}
 	}
@@ -153,16 +153,16 @@ func TestRepetition(t *testing.T) {
 func TestRestore(t *testing.T) {
 	l := New(time.Hour)
 	begin, over, seen := event(record.EventSegmentSlow, "a > b", 0), event(record.EventHeldLong, "c", 0), event(record.EventLoss, "d > e", 0)
-	l.Take(begin)
-	l.Take(over)
-	l.Take(seen)
-	l.Take(event(record.EventHeldUsual, "c", time.Minute))
+	l.Add(begin)
+	l.Add(over)
+	l.Add(seen)
+	l.Add(event(record.EventHeldUsual, "c", time.Minute))
 	saved := l.Save()
 	next := New(time.Hour)
 	if err := next.Restore(saved, start.Add(2*time.Minute)); err != nil || !bytes.Equal(next.Save(), saved) {
 		t.Errorf("%v\n%s\n%s", err, saved, next.Save())
 	}
-	if next.Take(event(record.EventLoss, "d > e", 3*time.Minute)) {
+	if next.Add(event(record.EventLoss, "d > e", 3*time.Minute)) {
 		t.Error("it begins again")
 	}
 	if list := next.Unseen(start.Add(3*time.Minute), "r1"); len(list) != 0 {
@@ -170,14 +170,14 @@ func TestRestore(t *testing.T) {
 	}
 	list := next.Unseen(start.Add(4*time.Minute), "r1")
 	if len(list) != 1 || list[0].ID != begin.ID || list[0].Label("event") != record.EventSegmentSlow || list[0].Subject != "a > b" ||
-		!next.Take(list[0]) {
+		!next.Add(list[0]) {
 		t.Fatalf("%+v", list)
 	}
 	if got := next.Totals().Begun; got[record.EventSegmentSlow] != 0 || got[record.EventLoss] != 1 {
 		t.Error(got)
 	}
 	end := event(record.EventLossEnded, "d > e", 5*time.Minute)
-	if !next.Take(end) || end.ID != seen.ID {
+	if !next.Add(end) || end.ID != seen.ID {
 		t.Errorf("%+v", end)
 	}
 	for _, broken := range []string{"{", `{"kind":"lost","count":1}` + "\n", string(saved[:len(saved)-9])} {
@@ -193,13 +193,13 @@ func TestRestore(t *testing.T) {
 // Who follows gets all events in order; one that does not read is ended, and only so many may follow.
 func TestFollow(t *testing.T) {
 	l := New(time.Hour)
-	l.Take(event(record.EventPathsMoved, "a", 0))
+	l.Add(event(record.EventPathsMoved, "a", 0))
 	past, next, end, ok := l.Follow(start, MostFollowers)
 	if !ok || names(past) != "paths_moved" {
 		t.Fatal(past)
 	}
 	for i := range mostUnread + 1 {
-		l.Take(event(record.EventLoss, fmt.Sprint(i), time.Second))
+		l.Add(event(record.EventLoss, fmt.Sprint(i), time.Second))
 	}
 	for i := range mostUnread {
 		if e := <-next; e.Subject != fmt.Sprint(i) {

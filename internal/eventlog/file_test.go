@@ -17,7 +17,7 @@ func TestSaveAgain(t *testing.T) {
 	directory := filepath.Join(t.TempDir(), "away")
 	l := New(time.Hour)
 	f := NewFile(filepath.Join(directory, "events.jsonl"), l)
-	l.Take(event(record.EventLoss, "r1 > r2", 0))
+	l.Add(event(record.EventLoss, "r1 > r2", 0))
 	if f.Save() == nil {
 		t.Error("a file was written without its directory")
 	}
@@ -56,15 +56,15 @@ func TestNotSeenAfterTheClockWasSetBack(t *testing.T) {
 // What has begun stays while many others come, also for the next program.
 func TestWhatLastsHasRoom(t *testing.T) {
 	l := New(time.Hour)
-	l.Take(event(record.EventLoss, "r1 > r2", 0))
+	l.Add(event(record.EventLoss, "r1 > r2", 0))
 	for i := range 20_000 {
-		l.Take(event(record.EventPathsMoved, fmt.Sprint(i), time.Duration(i)*100*time.Millisecond))
+		l.Add(event(record.EventPathsMoved, fmt.Sprint(i), time.Duration(i)*100*time.Millisecond))
 	}
 	next := New(time.Hour)
 	if err := next.Restore(l.Save(), start.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	again := next.Take(event(record.EventLoss, "r1 > r2", time.Hour))
+	again := next.Add(event(record.EventLoss, "r1 > r2", time.Hour))
 	if again || next.Totals().Begun[record.EventLoss] != 1 || l.Totals().Octets > keepOctets {
 		t.Errorf("%+v, then %+v", l.Totals(), next.Totals())
 	}

@@ -70,8 +70,8 @@ func (q *Queue) Put(r record.Record) bool {
 // Ready receives when there are records that were not taken. Nothing may be there after all.
 func (q *Queue) Ready() <-chan struct{} { return q.ready }
 
-// Take takes all records. used, which was taken before, is used again for others.
-func (q *Queue) Take(used []record.Record) []record.Record {
+// Drain takes all records. used, which was taken before, is used again for others.
+func (q *Queue) Drain(used []record.Record) []record.Record {
 	clear(used)
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -90,7 +90,7 @@ func (q *Queued) Run(ctx context.Context) {
 func (q *Queued) writeQueued(ctx context.Context) {
 	var list []record.Record
 	for {
-		if list = q.queue.Take(list); len(list) == 0 {
+		if list = q.queue.Drain(list); len(list) == 0 {
 			return
 		}
 		q.write(ctx, list)

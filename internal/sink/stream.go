@@ -104,7 +104,7 @@ func (o *Observer) examine() {
 			return
 		case <-o.intake.Ready():
 		}
-		taken = o.intake.Take(taken)
+		taken = o.intake.Drain(taken)
 		for _, r := range taken {
 			select {
 			case <-o.closed:

@@ -53,13 +53,13 @@ func TestStreamNeverWaits(t *testing.T) {
 		t.Errorf("dropped %d of 3, observers %d of 3", s.Dropped(), s.Observers())
 	}
 	<-slow.Queue().Ready()
-	list := slow.Queue().Take(nil)
+	list := slow.Queue().Drain(nil)
 	if first := list[0].(*record.Trace).Namespace; first != 0 || len(list) != usualRoom {
 		t.Errorf("the oldest record is %d, want 0; %d records", first, len(list))
 	}
 	s.Publish(traceOf(7, "::1", "::2"))
 	<-slow.Queue().Ready()
-	if list = slow.Queue().Take(list); len(list) != 1 || list[0].(*record.Trace).Namespace != 7 {
+	if list = slow.Queue().Drain(list); len(list) != 1 || list[0].(*record.Trace).Namespace != 7 {
 		t.Errorf("%d records", len(list))
 	}
 	for _, o := range []*Observer{slow, fast, other} {
@@ -119,7 +119,7 @@ func TestCostlyFilter(t *testing.T) {
 	for deadline := time.After(patience.Of(20 * time.Second)); got < usualRoom/2; {
 		select {
 		case <-costly.Queue().Ready():
-			got += len(costly.Queue().Take(nil))
+			got += len(costly.Queue().Drain(nil))
 		case <-deadline:
 			t.Fatalf("%d of %d records", got, usualRoom/2)
 		}

@@ -143,11 +143,11 @@ func (f *Finder) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			f.add(time.Now(), f.queue.Take(taken))
+			f.add(time.Now(), f.queue.Drain(taken))
 			f.look(time.Now())
 			return
 		case <-f.queue.Ready():
-			taken = f.queue.Take(taken)
+			taken = f.queue.Drain(taken)
 			f.add(time.Now(), taken)
 		case now := <-each.C:
 			f.look(now)
@@ -202,7 +202,7 @@ func (f *Finder) look(now time.Time) {
 
 // tell tells an event, unless it repeats too often or what it says has begun already.
 func (f *Finder) tell(e *record.Event, now time.Time) {
-	if !f.log.Take(e) {
+	if !f.log.Add(e) {
 		return
 	}
 	f.writeLine(e, now)

@@ -59,7 +59,7 @@ func (x *Events) addEvents(records []record.Record) []record.Record {
 	}
 	return slices.DeleteFunc(slices.Clone(records), func(r record.Record) bool {
 		e, is := r.(*record.Event)
-		if is && !x.log.Take(e) {
+		if is && !x.log.Add(e) {
 			return true
 		}
 		if is && !strings.HasPrefix(e.Name, "probe_") { // the service of probes has lines of its own

@@ -99,7 +99,7 @@ func (v *view) examine() {
 			return
 		case <-v.unexaminedQueue.Ready():
 		}
-		taken = v.unexaminedQueue.Take(taken)
+		taken = v.unexaminedQueue.Drain(taken)
 		for some := range slices.Chunk(taken, most) {
 			select {
 			case <-v.closed:

@@ -216,7 +216,7 @@ func (x *Records) getRecords(w http.ResponseWriter, r *http.Request) error {
 	w.WriteHeader(http.StatusOK)
 	var taken []record.Record
 	follow(w, r, x.closing, o.Queue().Ready(), func(struct{}) bool {
-		taken = o.Queue().Take(taken)
+		taken = o.Queue().Drain(taken)
 		return writeRecords(w, taken, o.TakeLost(), write)
 	})
 	return nil
