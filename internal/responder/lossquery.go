@@ -19,7 +19,7 @@ func (r *Responder) lossQuery(d *udp.Datagram, now clock.Instant) ([]byte, Outco
 		return nil, Short // with a forged source, it would amplify
 	case lossquery.IsResponse(d.Data):
 		return nil, Looped
-	case !r.limit.Take(now.Steady):
+	case !r.limit.Allow(now.Steady):
 		return nil, RateLimited
 	}
 	session := d.Peer.Port()

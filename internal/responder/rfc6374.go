@@ -126,7 +126,7 @@ func (r *Responder) open(h *rfc6374.Header, err error, number uint64, d *udp.Dat
 		return Flow{}, verdict{outcome: Truncated}
 	case h.Response:
 		return Flow{}, verdict{outcome: Looped}
-	case !r.limit.Take(now.Steady):
+	case !r.limit.Allow(now.Steady):
 		return Flow{}, verdict{outcome: RateLimited}
 	case h.Control == rfc6374.NoneRequested:
 		return Flow{}, verdict{outcome: NotWanted}

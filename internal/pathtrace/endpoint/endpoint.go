@@ -143,7 +143,7 @@ func (a *Endpoint) answer(d *udp.Datagram, now int64) ([]byte, Outcome) {
 		return nil, Forged
 	case err != nil:
 		return nil, Malformed
-	case !a.limit.Take(now): // after the MAC: datagrams without the key use up no rate
+	case !a.limit.Allow(now): // after the MAC: datagrams without the key use up no rate
 		return nil, RateLimited
 	}
 	received := time.Now()

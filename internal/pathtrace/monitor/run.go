@@ -166,7 +166,7 @@ func (m *Monitor) hearCopies() (stop func(), err error) {
 // may be set, so only the time since then counts.
 func (m *Monitor) receive(s *udp.Socket) error {
 	for {
-		list, err := s.Take()
+		list, err := s.TryReceive()
 		if err != nil || len(list) == 0 {
 			return err
 		}

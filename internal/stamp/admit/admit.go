@@ -43,8 +43,8 @@ type Bucket struct {
 	at     int64
 }
 
-// Take reports whether another packet is within the rate, at a time of a steady clock.
-func (b *Bucket) Take(now int64) bool {
+// Allow reports whether another packet is within the rate, at a time of a steady clock.
+func (b *Bucket) Allow(now int64) bool {
 	if b.Rate == 0 {
 		return true
 	}

@@ -46,7 +46,7 @@ func TestBucket(t *testing.T) {
 	b := Bucket{Rate: 100}
 	takenAt := func(now int64) (taken int) {
 		for range 1000 {
-			if b.Take(now) {
+			if b.Allow(now) {
 				taken++
 			}
 		}
@@ -85,7 +85,7 @@ func TestBucketFollowsRate(t *testing.T) {
 		now, taken := begin, 0
 		for range 20_000 {
 			now += r.Int64N(2 * second / int64(b.Rate) / 3) // more come than are taken
-			if b.Take(now) {
+			if b.Allow(now) {
 				taken++
 			}
 		}

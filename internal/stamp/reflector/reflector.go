@@ -229,7 +229,7 @@ func (r *Reflector) prepare(d *udp.Datagram, state *reply, now clock.Instant) Ou
 		return Truncated
 	case len(r.config.SSIDs) > 0 && !slices.Contains(r.config.SSIDs, sender.SSID):
 		return UnknownSession
-	case !r.limit.Take(now.Steady): // after the HMAC: packets without the key use up no rate
+	case !r.limit.Allow(now.Steady): // after the HMAC: packets without the key use up no rate
 		return RateLimited
 	}
 	tlvs := d.Data[r.mode.BaseLen():]

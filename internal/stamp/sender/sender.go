@@ -247,7 +247,7 @@ func (s *Sender) receive() error {
 func (s *Sender) drain() error {
 	end := time.Now().UnixNano()
 	for {
-		list, err := s.socket.Take()
+		list, err := s.socket.TryReceive()
 		if err != nil {
 			return fmt.Errorf("receive replies: %w", err)
 		}

@@ -52,7 +52,7 @@ type Config struct {
 	// Refused is called for each ICMPv6 error about what was sent, by the goroutine that
 	// receives; nil: the kernel does not report them.
 	Refused func(Refusal)
-	// Unpolled is a socket of one goroutine, which looks for datagrams by Take: they wake no thread.
+	// Unpolled is a socket of one goroutine, which looks for datagrams by TryReceive: they wake no thread.
 	// It has no deadline.
 	Unpolled bool
 }
@@ -254,9 +254,9 @@ func (s *Socket) Receive() ([]Datagram, error) {
 	}
 }
 
-// Take gives datagrams that came already, none if there are none. It does not wait, and
+// TryReceive gives datagrams that came already, none if there are none. It does not wait, and
 // heeds no deadline. It must not run at the same time as Receive.
-func (s *Socket) Take() ([]Datagram, error) {
+func (s *Socket) TryReceive() ([]Datagram, error) {
 	if err := s.raw.Control(func(fd uintptr) {
 		if !s.recvmmsg(fd) {
 			s.count, s.errno = 0, 0

@@ -78,7 +78,7 @@ func TestSocket(t *testing.T) {
 // What came before the deadline can be read after it.
 func TestTake(t *testing.T) {
 	a, b := open(t, Config{Batch: 4, Size: 100}), open(t, Config{Batch: 2, Size: 100})
-	if list, err := b.Take(); len(list) != 0 || err != nil {
+	if list, err := b.TryReceive(); len(list) != 0 || err != nil {
 		t.Errorf("%d datagrams of none, %v", len(list), err)
 	}
 	one := Datagram{Data: []byte("x"), Peer: b.Local()}
@@ -87,12 +87,12 @@ func TestTake(t *testing.T) {
 	}
 	b.SetDeadline(time.Unix(1, 0))
 	for _, want := range []int{2, 1, 0} {
-		if list, err := b.Take(); len(list) != want || err != nil {
+		if list, err := b.TryReceive(); len(list) != want || err != nil {
 			t.Errorf("%d datagrams, want %d; %v", len(list), want, err)
 		}
 	}
 	b.Close()
-	if _, err := b.Take(); err == nil {
+	if _, err := b.TryReceive(); err == nil {
 		t.Error("a closed socket gives datagrams")
 	}
 }
@@ -118,7 +118,7 @@ func TestUnpolled(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 	for _, want := range []int{1, 0} {
-		if list, err := b.Take(); len(list) != want || err != nil {
+		if list, err := b.TryReceive(); len(list) != want || err != nil {
 			t.Errorf("%d datagrams, want %d; %v", len(list), want, err)
 		}
 	}
@@ -128,7 +128,7 @@ func TestUnpolled(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := b.Take(); err == nil {
+	if _, err := b.TryReceive(); err == nil {
 		t.Error("a closed socket gives datagrams")
 	}
 	if err := b.Close(); err == nil {
