@@ -59,7 +59,7 @@ type Log struct {
 
 	mu    sync.Mutex
 	open  []Gap            // that last: at most one of each interface, reason and source
-	gaps  []Gap            // of all flows that are over, in the order in which they were noted
+	gaps  []Gap            // of all flows that are over, in the order in which they were added
 	flows map[string][]Gap // of one flow alone, likewise
 }
 
@@ -67,8 +67,8 @@ type Log struct {
 // while something is not.
 func New(onChange func(since int64)) *Log { return &Log{onChange: onChange} }
 
-// Note notes gaps that are over.
-func (l *Log) Note(gaps ...Gap) {
+// Add adds gaps that are over.
+func (l *Log) Add(gaps ...Gap) {
 	gaps = slices.DeleteFunc(slices.Clone(gaps), func(g Gap) bool { return g.Ways == 0 })
 	if l == nil || len(gaps) == 0 {
 		return

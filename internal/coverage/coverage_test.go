@@ -17,10 +17,10 @@ func TestLog(t *testing.T) {
 	l := New(func(at int64) { since = append(since, at) })
 	now := time.Now().UnixNano()
 	at := func(n int64) int64 { return now + n }
-	l.Note(Gap{Interface: "eth0", Ways: Arrivals, Why: changed, From: at(100), To: at(110)})
-	l.Note(Gap{Interface: "eth0", Ways: Arrivals, Why: changed, From: at(105), To: at(120)}) // joins it
-	l.Note(Gap{Interface: "eth9", Why: changed, From: at(0), To: at(1000)})                  // counted in no direction
-	l.Note(Gap{Interface: "eth1", Flow: "red", Ways: Arrivals, Why: unserved, From: at(300), To: at(310)})
+	l.Add(Gap{Interface: "eth0", Ways: Arrivals, Why: changed, From: at(100), To: at(110)})
+	l.Add(Gap{Interface: "eth0", Ways: Arrivals, Why: changed, From: at(105), To: at(120)}) // joins it
+	l.Add(Gap{Interface: "eth9", Why: changed, From: at(0), To: at(1000)})                  // counted in no direction
+	l.Add(Gap{Interface: "eth1", Flow: "red", Ways: Arrivals, Why: unserved, From: at(300), To: at(310)})
 	l.Begin(Gap{Interface: "eth2", Ways: Departures, Why: changed, From: at(400)})
 	l.Begin(Gap{Interface: "eth2", Ways: Arrivals, Why: changed, From: at(450)}) // the same one
 	for _, tt := range []struct {
@@ -52,7 +52,7 @@ func TestLog(t *testing.T) {
 		}
 	}
 	var none *Log
-	none.Note(Gap{Ways: Both})
+	none.Add(Gap{Ways: Both})
 	none.Begin(Gap{Ways: Both})
 	none.End("eth0", "", changed, 0)
 	if none.Within("red", Both, 0, Open) != 0 || none.Lasting() != nil {
@@ -76,7 +76,7 @@ func TestBounded(t *testing.T) {
 			To:        from + rand.Int64N(1e6),
 		}
 		all = append(all, g)
-		l.Note(g)
+		l.Add(g)
 	}
 	if len(l.gaps) > most || len(l.flows["red"]) > each {
 		t.Errorf("%d and %d gaps are kept", len(l.gaps), len(l.flows["red"]))
@@ -87,8 +87,8 @@ func TestBounded(t *testing.T) {
 		}
 	}
 	old := New(nil)
-	old.Note(Gap{Interface: "eth0", Ways: Both, Why: changed, From: 0, To: now - int64(2*keep)})
-	old.Note(Gap{Interface: "eth1", Ways: Both, Why: changed, From: now, To: now})
+	old.Add(Gap{Interface: "eth0", Ways: Both, Why: changed, From: 0, To: now - int64(2*keep)})
+	old.Add(Gap{Interface: "eth1", Ways: Both, Why: changed, From: now, To: now})
 	if n := len(old.gaps); n != 1 {
 		t.Errorf("%d gaps are kept of one old and one new", n)
 	}
@@ -100,12 +100,12 @@ func TestGapsThatLast(t *testing.T) {
 	const off = loss.NotExecuted
 	l, now := New(nil), time.Now().UnixNano()
 	at := func(n int64) int64 { return now + n }
-	l.Note(Gap{Interface: "eth1", Ways: Both, Why: changed, From: at(0), To: at(1)})
+	l.Add(Gap{Interface: "eth1", Ways: Both, Why: changed, From: at(0), To: at(1)})
 	l.Begin(Gap{Interface: "eth2", Source: "a", Ways: Both, Why: off, From: at(100)})
 	l.Begin(Gap{Interface: "eth2", Source: "b", Ways: Both, Why: off, From: at(50)})
 	l.Begin(Gap{Interface: "eth2", Source: "a", Ways: Both, Why: off, From: at(10)}) // is noticed to be older
 	for i := range 2 * int64(most) {
-		l.Note(Gap{Interface: string(rune('a' + i%26)), Ways: Both, Why: unserved, From: at(1e6 + 10*i), To: at(1e6 + 10*i + 1)})
+		l.Add(Gap{Interface: string(rune('a' + i%26)), Ways: Both, Why: unserved, From: at(1e6 + 10*i), To: at(1e6 + 10*i + 1)})
 	}
 	within := func(from, to int64) loss.Reasons { return l.Within("red", Both, at(from), at(to)) & off }
 	if len(l.Lasting()) != 2 || within(20, 30) != off || within(5, 9) != 0 {
@@ -125,8 +125,8 @@ func TestGapsThatLast(t *testing.T) {
 func TestCompleteSince(t *testing.T) {
 	l := New(nil)
 	now := time.Now().UnixNano()
-	l.Note(Gap{Interface: "eth0", Ways: Both, Why: changed, From: now + 10, To: now + 20})
-	l.Note(Gap{Interface: "eth0", Flow: "red", Ways: Arrivals, Why: unserved, From: now + 30, To: now + 40}) // of one flow
+	l.Add(Gap{Interface: "eth0", Ways: Both, Why: changed, From: now + 10, To: now + 20})
+	l.Add(Gap{Interface: "eth0", Flow: "red", Ways: Arrivals, Why: unserved, From: now + 30, To: now + 40}) // of one flow
 	l.Begin(Gap{Interface: "eth1", Ways: Departures, Why: loss.NotExecuted, From: now + 50})
 	for until, want := range map[int64]int64{5: 0, 10: Open, 20: Open, 21: now + 21, 35: now + 21, 49: now + 21, 50: Open, 1e9: Open} {
 		if got := l.CompleteSince(now + until); got != want {

@@ -66,7 +66,7 @@ func (d *Datapath) names() map[model.IfIndex]string {
 func (d *Datapath) noteCoverage(before, after *compile.Generation, t *transaction, name func(model.IfIndex) string, noticed time.Time) {
 	was, is, now := countingAt(before), countingAt(after), time.Now().UnixNano()
 	addGap := func(index model.IfIndex, ways coverage.Ways, why loss.Reasons, from int64) {
-		d.coverage.Note(coverage.Gap{Interface: name(index), Ways: ways, Why: why, From: from, To: now})
+		d.coverage.Add(coverage.Gap{Interface: name(index), Ways: ways, Why: why, From: from, To: now})
 	}
 	for index, ways := range was {
 		if is[index] != ways {
@@ -96,7 +96,7 @@ func (d *Datapath) noteInherited(after *compile.Generation, t *transaction, name
 			}
 			gap.Why = loss.NotExecuted
 		}
-		d.coverage.Note(gap)
+		d.coverage.Add(gap)
 	}
 }
 

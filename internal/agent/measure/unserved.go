@@ -142,7 +142,7 @@ func (u *UnservedInterfaces) recordUnserved(t tapSet, last time.Time) time.Time 
 			To: ended.UnixNano(),
 		})
 	}
-	u.d.Datapath.Coverage().Note(gaps...)
+	u.d.Datapath.Coverage().Add(gaps...)
 	noticed := u.changed.Swap(0)
 	if noticed == 0 {
 		return began

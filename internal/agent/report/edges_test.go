@@ -101,7 +101,7 @@ func TestLossesBesideGaps(t *testing.T) {
 	flows()
 	now := time.Now()
 	h.Datapath.Coverage().
-		Note(coverage.Gap{Interface: "eth1", Ways: coverage.Both, Why: loss.NotExecuted, From: now.Add(-time.Second).UnixNano(),
+		Add(coverage.Gap{Interface: "eth1", Ways: coverage.Both, Why: loss.NotExecuted, From: now.Add(-time.Second).UnixNano(),
 			To: now.UnixNano()})
 	flows()
 	for i, want := range []record.Field[uint64]{record.NewField[uint64](2, true), record.NewField[uint64](0, true),
