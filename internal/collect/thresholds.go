@@ -35,7 +35,7 @@ func (b *blocks) result(f *comparedFlow, r *loss.Result) {
 	}
 	if f.watch != nil {
 		before := f.watch.Beyond()
-		block := f.watch.Take(r)
+		block := f.watch.AddResult(r)
 		var codes [len(thresholds)]string
 		for i, t := range thresholds {
 			if t.beyond(block) {

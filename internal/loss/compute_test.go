@@ -173,7 +173,7 @@ func TestBoundsWithDuplicates(t *testing.T) {
 		if _, ok := p.Ratio(); ok || r.Whole.Octets.Lost.Known || r.Whole.Mean.Packets > 0 || r.Whole.MeanRange.Packets > 0 {
 			t.Errorf("%v: %+v", tt.packets, r.Whole)
 		}
-		if got := NewWatch(Thresholds{MaxLoss: share(0)}).Take(&r); got != (Crossings{Loss: tt.lost > 0, Duplicated: true}) {
+		if got := NewWatch(Thresholds{MaxLoss: share(0)}).AddResult(&r); got != (Crossings{Loss: tt.lost > 0, Duplicated: true}) {
 			t.Errorf("%v: %+v", tt.packets, got)
 		}
 		worst, _ := r.WorstSegment()

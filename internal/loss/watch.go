@@ -79,10 +79,10 @@ func (c *crossing) addBlock(crossed bool, r *Result) {
 // NewWatch compares with thresholds; nothing is beyond them yet.
 func NewWatch(t Thresholds) *Watch { return &Watch{thresholds: t} }
 
-// Take takes the result of the next block, and returns which thresholds this block is
+// AddResult takes the result of the next block, and returns which thresholds this block is
 // beyond. A silent flow is not beyond a threshold any more, as one that recovers: its
 // ingress has sent nothing that can be late or lost.
-func (w *Watch) Take(r *Result) (block Crossings) {
+func (w *Watch) AddResult(r *Result) (block Crossings) {
 	s := &r.Whole
 	before := w.began
 	if w.began = s.From.Reasons&Restarted != 0; w.began && !before { // the next blocks say more, unless it begins in each

@@ -70,7 +70,7 @@ func TestWatch(t *testing.T) {
 	} {
 		w := NewWatch(thresholds(1000, 5*time.Millisecond, 3))
 		for i, s := range steps {
-			if block := w.Take(s.result); block != s.block || w.Beyond() != s.flow {
+			if block := w.AddResult(s.result); block != s.block || w.Beyond() != s.flow {
 				t.Errorf("%s, step %d: block %+v, flow %+v; want %+v, %+v", name, i, block, w.Beyond(), s.block, s.flow)
 			}
 		}
@@ -80,13 +80,13 @@ func TestWatch(t *testing.T) {
 	mean.Whole.DoubleMarked = Sample{Delay: time.Millisecond, Packets: 1}
 	marked.Whole.DoubleMarked = Sample{Delay: 6 * time.Millisecond, Packets: 1}
 	for _, r := range []*Result{mean, marked} {
-		if got := NewWatch(thresholds(1000, 5*time.Millisecond, 3)).Take(r); got != delay {
+		if got := NewWatch(thresholds(1000, 5*time.Millisecond, 3)).AddResult(r); got != delay {
 			t.Errorf("mean %v, marked %v: %+v", r.Whole.Mean, r.Whole.DoubleMarked, got)
 		}
 	}
 	w := NewWatch(Thresholds{})
 	for _, r := range []*Result{lossy, slow, none, none, none, none} {
-		if got := w.Take(r); got != (Crossings{}) || w.Beyond() != (Crossings{}) {
+		if got := w.AddResult(r); got != (Crossings{}) || w.Beyond() != (Crossings{}) {
 			t.Errorf("without thresholds: %+v, %+v", got, w.Beyond())
 		}
 	}
@@ -99,7 +99,7 @@ func TestStretch(t *testing.T) {
 	at := func(block int64, r *Result) {
 		own := *r
 		own.Block, own.Start = block, 10*block
-		w.Take(&own)
+		w.AddResult(&own)
 	}
 	lossy, fine := watched(Measured, 1000, 2, 0), watched(Measured, 1000, 0, 0)
 	at(1, fine)
@@ -180,13 +180,13 @@ func TestSlowness(t *testing.T) {
 		if clocks := tt.r.ClocksOf(of); of.Tested && clocks != tt.r.Tested.Clocks {
 			t.Errorf("%s: the clocks are %v apart", name, clocks)
 		}
-		if got := NewWatch(thresholds(1000, 5*time.Millisecond, 3)).Take(tt.r); got.Delay != tt.slow {
+		if got := NewWatch(thresholds(1000, 5*time.Millisecond, 3)).AddResult(tt.r); got.Delay != tt.slow {
 			t.Errorf("%s: block %+v", name, got)
 		}
 	}
 	uncertain := whole(1, Range{}, mean(6, 1000), Segment{})
 	uncertain.Whole.Verdict = Uncertain
-	if got := NewWatch(thresholds(1000, 5*time.Millisecond, 3)).Take(uncertain); got != (Crossings{Delay: true}) {
+	if got := NewWatch(thresholds(1000, 5*time.Millisecond, 3)).AddResult(uncertain); got != (Crossings{Delay: true}) {
 		t.Errorf("an uncertain block with a slow segment: %+v", got)
 	}
 }

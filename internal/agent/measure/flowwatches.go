@@ -132,7 +132,7 @@ func (w *flowWatches) result(name string, r *loss.Result, unasked error) (ofLoss
 
 func (w *flowWatches) compareBlock(f *watchedFlow, r *loss.Result) loss.Crossings {
 	before := f.watch.Beyond()
-	block := f.watch.Take(r)
+	block := f.watch.AddResult(r)
 	w.noteUnmeasured(f, r)
 	if r.Block != w.block {
 		w.block, w.logged = r.Block, 0
