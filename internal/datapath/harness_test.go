@@ -243,7 +243,7 @@ func (p *programs) readSamples(t testing.TB) (out samples) {
 	}
 	err := rings.ReadWaiting(p.rings, taiUTC, rings.Taker{
 		Sample: func(sample []byte, offset time.Duration) {
-			if !to.Take(sample, offset, func() *flows.Table { return p.flows }) {
+			if !to.Dispatch(sample, offset, func() *flows.Table { return p.flows }) {
 				t.Fatal("a sample cannot be read")
 			}
 		},

@@ -298,7 +298,7 @@ func (r *Runner) ReadSamples(ctx context.Context, to rings.Samples) error {
 	wish.Set(true)
 	return rings.Read(ctx, all, wish, func() time.Duration { return 0 }, rings.Taker{
 		Sample: func(sample []byte, offset time.Duration) {
-			to.Take(sample, offset, func() *flows.Table { return r.site.flows })
+			to.Dispatch(sample, offset, func() *flows.Table { return r.site.flows })
 		},
 		Postcards: to.Postcards,
 	})

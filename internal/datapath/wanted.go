@@ -83,7 +83,7 @@ func (d *Datapath) ReadWaiting(to rings.Samples) error {
 
 func (d *Datapath) taking(to rings.Samples) rings.Taker {
 	return rings.Taker{
-		Sample:    func(sample []byte, offset time.Duration) { to.Take(sample, offset, d.flowTable) },
+		Sample:    func(sample []byte, offset time.Duration) { to.Dispatch(sample, offset, d.flowTable) },
 		Postcards: to.Postcards,
 	}
 }

@@ -31,9 +31,9 @@ const (
 	flowSampleSize = int(unsafe.Sizeof(bpf.ABIFlowSample{}))
 )
 
-// Take passes a sample to the function for its kind; false means that the sample
+// Dispatch passes a sample to the function for its kind; false means that the sample
 // is invalid.
-func (s Samples) Take(sample []byte, taiOffset time.Duration, table func() *flows.Table) bool {
+func (s Samples) Dispatch(sample []byte, taiOffset time.Duration, table func() *flows.Table) bool {
 	if len(sample) < kindSize {
 		return false
 	}
