@@ -8,8 +8,8 @@ import (
 	"go/token"
 )
 
-// bare are words that say neither what a value is nor what a function does to what. An exported name stands after its
-// package or its receiver, which say it: `bucket.Take`.
+// bare are words that say neither what a value is nor what a function does to what. An exported noun stands after its
+// package, which says of what it is: `reflector.Note`. A reader checks exported methods.
 var bare = map[string]string{
 	"take":   "name what is done with what (addPacket, useItem), or what is given (consume for a callback)",
 	"note":   "name what is written where (countPacket, updateSize), or whom it reaches (notify)",
