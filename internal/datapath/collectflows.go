@@ -28,7 +28,7 @@ func (d *Datapath) flowTable() *flows.Table {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.tables.flows == nil {
-		return flows.WithoutMap(d.shared[bpf.MapFlowClock], d.gaps)
+		return flows.WithoutMap(d.shared[bpf.MapFlowClock], d.sequences)
 	}
 	return d.tables.flows
 }
@@ -81,7 +81,7 @@ func countingOf(cfg model.NodeConfig) *counting {
 // before, or met no program, are not missing.
 func (d *Datapath) countAs(next *counting, attached bool) {
 	if attached || !reflect.DeepEqual(d.counting, next) {
-		d.gaps.Distrust()
+		d.sequences.Distrust()
 	}
 	d.counting = next
 }

@@ -78,9 +78,9 @@ type Datapath struct {
 	coverage *coverage.Log
 	intact   time.Time // when all hooks were last known to have their programs, under mu
 
-	gaps     *flows.Gaps
-	counting *counting // of the last Apply, under applying; nil before the first one
-	reading  rings.Progress
+	sequences *flows.Sequences
+	counting  *counting // of the last Apply, under applying; nil before the first one
+	reading   rings.Progress
 
 	// decapsulations are those of the last Apply; nil before the first one.
 	decapsulations [][16]byte
@@ -118,10 +118,12 @@ func Open(options Options) (_ *Datapath, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Datapath{options: options, specs: specs, served: make(map[model.IfIndex]*served), demand: rings.NewDemand(), gaps: flows.NewGaps()}
+	d := &Datapath{
+		options: options, specs: specs, served: make(map[model.IfIndex]*served), demand: rings.NewDemand(), sequences: flows.NewSequences(),
+	}
 	d.coverage = coverage.New(d.countedSince)
-	d.gaps.Read = d.reading.ReadThrough
-	d.gaps.Distrust() // what an earlier agent read is unknown
+	d.sequences.Read = d.reading.ReadThrough
+	d.sequences.Distrust() // what an earlier agent read is unknown
 	var opened undo.Stack
 	defer opened.OnError(&err)
 	if d.shared, err = d.openShared(); err != nil {

@@ -82,7 +82,7 @@ type expectedNumbers struct {
 	balance, reportedMissing int64
 }
 
-// isWhole says whether the flow continues without a gap from where it was last
+// isWhole says whether the flow continues without a missing number from where it was last
 // reported.
 func (s *expectedFlow) isWhole(last expectedNumbers, known bool) bool {
 	p := s.parts[0]

@@ -137,7 +137,7 @@ func (p *programs) forgetFlows(t testing.TB) {
 	if p.flows == nil {
 		return
 	}
-	p.site.own.gaps.Clear()
+	p.site.own.sequences.Clear()
 	keys := make([]uint32, p.maps[bpf.MapFlows].MaxEntries())
 	for i := range keys {
 		keys[i] = uint32(i)

@@ -204,7 +204,7 @@ func keep(g *compile.Generation, specs map[string]*ebpf.MapSpec) (all bpf.Maps, 
 	if err := flows.Begin(all[bpf.MapFlowClock]); err != nil {
 		return all, nil, err
 	}
-	none := &tables{maps: make(bpf.Maps), gaps: flows.NewGaps()}
+	none := &tables{maps: make(bpf.Maps), sequences: flows.NewSequences()}
 	if own, err = none.next(g, specs, all); err != nil {
 		return all, nil, err
 	}

@@ -23,11 +23,11 @@ import (
 // tables are the maps that outlive generations but exist only while a
 // configuration needs them, because they are large.
 type tables struct {
-	maps     bpf.Maps
-	flows    *flows.Table         // of mapFlows, or nil
-	gaps     *flows.Gaps          // shared by all tables
-	cards    *rings.PostcardRings // of mapPostcards, or nil
-	measured *measure.Table       // of measuredMaps, or nil
+	maps      bpf.Maps
+	flows     *flows.Table         // of mapFlows, or nil
+	sequences *flows.Sequences     // shared by all tables
+	cards     *rings.PostcardRings // of mapPostcards, or nil
+	measured  *measure.Table       // of measuredMaps, or nil
 }
 
 var tableNames = append(
@@ -75,7 +75,7 @@ func tableSizes(g *compile.Generation, cpus int) map[string]uint32 {
 
 // recoverTables opens what an earlier agent left.
 func (d *Datapath) recoverTables() (_ *tables, err error) {
-	t := &tables{maps: make(bpf.Maps), gaps: d.gaps}
+	t := &tables{maps: make(bpf.Maps), sequences: d.sequences}
 	var opened undo.Stack
 	defer opened.OnError(&err)
 	opened.AddClose(t.close)
@@ -118,7 +118,7 @@ func (t *tables) openPostcards() (err error) {
 
 func (t *tables) openFlows(shared bpf.Maps) (err error) {
 	if m, ok := t.maps[bpf.MapFlows]; ok {
-		t.flows, err = flows.NewTable(m, shared[bpf.MapFlowClock], t.gaps)
+		t.flows, err = flows.NewTable(m, shared[bpf.MapFlowClock], t.sequences)
 	}
 	return err
 }
@@ -130,7 +130,7 @@ func (t *tables) next(g *compile.Generation, specs map[string]*ebpf.MapSpec, sha
 	if err != nil {
 		return nil, fmt.Errorf("count CPUs: %w", err)
 	}
-	next := &tables{maps: make(bpf.Maps), gaps: t.gaps}
+	next := &tables{maps: make(bpf.Maps), sequences: t.sequences}
 	sizes := tableSizes(g, cpus)
 	if m, ok := t.maps[bpf.MapPostcards]; ok {
 		sizes[bpf.MapPostcards] = m.MaxEntries() // stays: what is in it may not be read yet

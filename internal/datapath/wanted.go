@@ -29,7 +29,7 @@ func (d *Datapath) SetRecordsWanted(n int) error {
 		return err
 	}
 	if n >= AllRecords && int(before) < AllRecords/2 {
-		d.gaps.Distrust() // flows were not counted
+		d.sequences.Distrust() // flows were not counted
 	}
 	d.demand.Set(n > 0)
 	return nil

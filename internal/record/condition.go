@@ -24,7 +24,7 @@ const (
 	pathDelayKnown                       // in the record of the last node
 	ownPrograms                          // the record is not the kernel's
 	kernelIOAM                           // the record is of a trace that the kernel filled
-	gapsKnown                            // of a flow: how many packets are missing
+	missingKnown                         // of a flow: how many packets are missing
 	flowNumbered                         // of a flow: its packets have Sequence Numbers
 	sidsKnown                            // of a measured flow: it is an SRv6 flow
 	blockNumbered                        // of a measurement: it is of blocks of alternate marking
@@ -46,7 +46,7 @@ var conditionTexts = map[condition]string{
 	flowIDThere:    "there is a Flow-ID",
 	sequenceThere:  "there is a Sequence Number",
 	pathDelayKnown: "the last node of a trace whose path delay is known",
-	gapsKnown:      "there are Sequence Numbers, and it is known how many packets are missing",
+	missingKnown:   "there are Sequence Numbers, and it is known how many packets are missing",
 	flowNumbered:   "there are Sequence Numbers",
 	sidsKnown:      "the flow is an SRv6 flow",
 	blockNumbered:  "measured by alternate marking",

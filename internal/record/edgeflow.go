@@ -100,7 +100,7 @@ var edgeFlows = table[*EdgeFlow]{
 		optional(number[uint64]()),
 	).
 		ipfix(sectionHeader, "ioamSequenceGapDeltaCount").
-		when(gapsKnown),
+		when(missingKnown),
 	field(
 		"duplicates",
 		"packets",
@@ -183,7 +183,7 @@ func (f *EdgeFlow) conditions() conditions {
 	var has conditions
 	d := f.Delay
 	return has.with(flowNumbered, f.Duplicates.Valid).
-		with(gapsKnown, f.Lost.Valid).
+		with(missingKnown, f.Lost.Valid).
 		with(delaysKnown, d != nil).
 		with(onPathDelay, d != nil && onPath(d.Min) && onPath(d.Max))
 }

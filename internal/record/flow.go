@@ -107,7 +107,7 @@ var flows = table[*Flow]{
 		optional(number[uint64]()),
 	).
 		ipfix(sectionHeader, "ioamSequenceGapDeltaCount").
-		when(gapsKnown),
+		when(missingKnown),
 	field("reordered", "packets", "Packets that came after one with a later Sequence Number on the same CPU; absent without Sequence Numbers.",
 		func(f *Flow) *Field[uint64] { return &f.Reordered }, optional(number[uint64]())).
 		ipfix(sectionHeader, "ioamReorderedPacketDeltaCount").when(flowNumbered),
@@ -190,7 +190,7 @@ func (f *Flow) point() *model.IfIndex {
 
 func (f *Flow) conditions() conditions {
 	return packetConditions(&f.Packet).with(flowIDThere, f.FlowID.Present).
-		with(gapsKnown, f.SequenceGaps.Valid).with(flowNumbered, f.Reordered.Valid)
+		with(missingKnown, f.SequenceGaps.Valid).with(flowNumbered, f.Reordered.Valid)
 }
 
 func (f *Flow) about() (ioam.NamespaceID, *Packet) { return f.Namespace, &f.Packet }

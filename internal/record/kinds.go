@@ -91,7 +91,7 @@ var kinds = []*kind{
 		facts: facts{
 			kind: DataFlow, markers: []string{"packetDeltaCount", "octetDeltaCount"}, shared: true, namespaced: true,
 			counter: "flows", counted: "Flow records.", weight: weighsCounts,
-			variants: []variant{{"Flow", 1<<packetKnown | 1<<packetPorts | 1<<flowIDThere | 1<<gapsKnown | 1<<flowNumbered}},
+			variants: []variant{{"Flow", 1<<packetKnown | 1<<packetPorts | 1<<flowIDThere | 1<<missingKnown | 1<<flowNumbered}},
 		},
 		table: flows, conditions: (*Flow).conditions,
 		empty: func() *Flow { return &Flow{} }, deriveFields: (*Flow).deriveFields, time: func(f *Flow) instant.Time { return f.Time }, fault: (*Flow).fault, complete: (*Flow).complete,
@@ -148,7 +148,7 @@ var kinds = []*kind{
 		facts: facts{
 			kind: DataEdgeFlow, markers: []string{"ioamEdgeToEdgeType"}, namespaced: true,
 			counter: "edge_flows", counted: "Records of flows that are measured from edge to edge.",
-			variants: []variant{{"Flow from edge to edge", 1<<flowNumbered | 1<<gapsKnown | 1<<delaysKnown | 1<<onPathDelay}},
+			variants: []variant{{"Flow from edge to edge", 1<<flowNumbered | 1<<missingKnown | 1<<delaysKnown | 1<<onPathDelay}},
 		},
 		table: edgeFlows, conditions: (*EdgeFlow).conditions,
 		empty: func() *EdgeFlow { return &EdgeFlow{} }, deriveFields: (*EdgeFlow).deriveFields, time: func(f *EdgeFlow) instant.Time { return f.Time }, fault: (*EdgeFlow).fault, complete: (*EdgeFlow).complete,

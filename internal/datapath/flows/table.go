@@ -44,8 +44,8 @@ type Table struct {
 	scratch      bpf.ABIFlow // the entry being read
 	fence        atomic.Uint64
 
-	gaps *Gaps
-	cpus int
+	sequences *Sequences
+	cpus      int
 
 	mu       sync.Mutex
 	reported []reportedFlow // by entry
@@ -58,7 +58,7 @@ type reportedFlow struct {
 }
 
 // NewTable reads the flows of a map, in the intervals that a clock counts.
-func NewTable(flows, clock *ebpf.Map, gaps *Gaps) (*Table, error) {
+func NewTable(flows, clock *ebpf.Map, sequences *Sequences) (*Table, error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return nil, fmt.Errorf("count CPUs: %w", err)
@@ -68,8 +68,8 @@ func NewTable(flows, clock *ebpf.Map, gaps *Gaps) (*Table, error) {
 		return nil, fmt.Errorf("map the table of flows: %w", err)
 	}
 	entries := int(flows.MaxEntries()) * Ways
-	gaps.size(entries)
-	return &Table{flows: flows, clock: clock, memory: memory, gaps: gaps, cpus: cpus, reported: make([]reportedFlow, entries)}, nil
+	sequences.size(entries)
+	return &Table{flows: flows, clock: clock, memory: memory, sequences: sequences, cpus: cpus, reported: make([]reportedFlow, entries)}, nil
 }
 
 // Begin starts the first interval, if there is none yet.
@@ -90,8 +90,8 @@ func Begin(clock *ebpf.Map) error {
 func newer(epoch, than uint32) bool { return int32(epoch-than) > 0 }
 
 // WithoutMap is the table while no program writes flows: it gives what is held.
-func WithoutMap(clock *ebpf.Map, gaps *Gaps) *Table {
-	return &Table{clock: clock, gaps: gaps}
+func WithoutMap(clock *ebpf.Map, sequences *Sequences) *Table {
+	return &Table{clock: clock, sequences: sequences}
 }
 
 // Collect ends the interval of flows, starts the next, and passes on the flows of
@@ -100,14 +100,14 @@ func (t *Table) Collect(each func(Flow)) error {
 	if t.flows != nil {
 		return t.endInterval(each)
 	}
-	if !t.gaps.hasHeld() {
+	if !t.sequences.hasHeld() {
 		return nil
 	}
 	var clock bpf.ABIFlowClock
 	if err := t.clock.Lookup(uint32(0), &clock); err != nil {
 		return fmt.Errorf("read the interval of flows: %w", err)
 	}
-	t.gaps.Distrust()
+	t.sequences.Distrust()
 	return t.reportSums(newFlowSums(), clock.Epoch, each)
 }
 
@@ -144,7 +144,7 @@ func (t *Table) giveUntil(clock *bpf.ABIFlowClock, ended uint32, each func(Flow)
 	if err := t.reportSums(sums, ended, each); err != nil {
 		return err
 	}
-	t.gaps.forget(ended)
+	t.sequences.forget(ended)
 	clock.Collected = ended
 	if err := t.clock.Put(uint32(0), *clock); err != nil {
 		return fmt.Errorf("end an interval of flows: %w", err)
@@ -152,14 +152,14 @@ func (t *Table) giveUntil(clock *bpf.ABIFlowClock, ended uint32, each func(Flow)
 	return nil
 }
 
-// Drain moves everything that was not reported into t.gaps, from a table that no
+// Drain moves everything that was not reported into t.sequences, from a table that no
 // program uses any more.
 func (t *Table) Drain() error {
 	var clock bpf.ABIFlowClock
 	if err := t.clock.Lookup(uint32(0), &clock); err != nil {
 		return fmt.Errorf("read the interval of flows: %w", err)
 	}
-	return t.sum(func(epoch uint32) bool { return newer(epoch, clock.Collected) }, t.gaps.keep)
+	return t.sum(func(epoch uint32) bool { return newer(epoch, clock.Collected) }, t.sequences.keep)
 }
 
 // sum passes on the totals of wanted intervals, for every entry that keeps its
@@ -175,15 +175,15 @@ func (t *Table) sum(wanted func(epoch uint32) bool, each func(*bpf.ABIFlowKey, *
 // reportSums reports sums, and what was held for the intervals up to the one that
 // ended.
 func (t *Table) reportSums(sums *flowSums, ended uint32, each func(Flow)) error {
-	if !t.gaps.Read() {
-		t.gaps.Distrust()
+	if !t.sequences.Read() {
+		t.sequences.Distrust()
 	}
-	t.gaps.takeHeld(ended, sums)
+	t.sequences.takeHeld(ended, sums)
 	var next *flowSums
-	if t.gaps.mayArriveLate(sums) {
-		t.gaps.Wait(lateness)
-		if !t.gaps.Read() {
-			t.gaps.Distrust()
+	if t.sequences.mayArriveLate(sums) {
+		t.sequences.Wait(lateness)
+		if !t.sequences.Read() {
+			t.sequences.Distrust()
 		}
 		var err error
 		if next, err = t.peek(ended); err != nil {
@@ -195,7 +195,8 @@ func (t *Table) reportSums(sums *flowSums, ended uint32, each func(Flow)) error 
 		s := sums.byKey[key]
 		f := decodeFlow(&key, &s.totals, s.end, now)
 		f.Paid = s.handedOverEarly
-		missing, known := t.gaps.missingNumbers(&key, s, next.of(&key), func(since, now flowTicks) bool { return t.hasRefused(s, since, now) })
+		refused := func(since, now flowTicks) bool { return t.hasRefused(s, since, now) }
+		missing, known := t.sequences.missingNumbers(&key, s, next.of(&key), refused)
 		f.Skipped, f.SkippedUnknown = missing, !known
 		each(f)
 	}
@@ -212,7 +213,7 @@ func (t *Table) peek(ended uint32) (*flowSums, error) {
 			}
 		}
 	})
-	t.gaps.addHeld(sums)
+	t.sequences.addHeld(sums)
 	return sums, err
 }
 
@@ -249,7 +250,7 @@ func (t *Table) DistrustRefusals() error {
 			return fmt.Errorf("read the table of flows: %w", err)
 		}
 		if at != 0 {
-			t.gaps.Distrust()
+			t.sequences.Distrust()
 			return nil
 		}
 	}
@@ -305,7 +306,7 @@ func (t *Table) HandedOver(sample *bpf.ABIFlowSample, each func(Flow)) {
 	t.fresh(&sample.Flow, wanted, func(totals *bpf.ABIFlowTotals) {
 		part := newFlowSum(totals, sample.Flow.Index, end)
 		part.handedOverEarly = true
-		done := t.gaps.hand(key, part)
+		done := t.sequences.hand(key, part)
 		if done == partHeld {
 			return
 		}

@@ -157,8 +157,8 @@ func (x *randomRun) check(seed uint64) {
 		}
 	}
 	before := x.p.snapshotCounters(x.t)
-	x.p.site.own.gaps.Read = x.readRings
-	x.p.site.own.gaps.Wait = func(time.Duration) { step(at + 2*depth + 2) }
+	x.p.site.own.sequences.Read = x.readRings
+	x.p.site.own.sequences.Wait = func(time.Duration) { step(at + 2*depth + 2) }
 	for quiet := 0; quiet < 2; {
 		step(at + 1 + x.r.IntN(200))
 		if at >= len(list) {

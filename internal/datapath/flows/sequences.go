@@ -30,11 +30,11 @@ const (
 	leastKept = 4096
 )
 
-// Gaps computes which Sequence Numbers are missing (docs/data-plane/direct-export.md#missing-numbers).
+// Sequences computes which Sequence Numbers are missing (docs/data-plane/direct-export.md#missing-numbers).
 // It outlives tables of flows. It holds the totals of ended and
 // evicted flows until their interval is collected, because their packets on other
 // CPUs belong to it.
-type Gaps struct {
+type Sequences struct {
 	Wait func(time.Duration) // for late packets
 	Read func() bool         // reads what is in the rings; false when it cannot
 
@@ -66,9 +66,9 @@ type numbered struct {
 	reported int64
 }
 
-// NewGaps knows nothing about any flow.
-func NewGaps() *Gaps {
-	return &Gaps{
+// NewSequences knows nothing about any flow.
+func NewSequences() *Sequences {
+	return &Sequences{
 		Wait: time.Sleep, Read: func() bool { return true },
 		limit: leastKept, seed: maphash.MakeSeed(),
 		held:    make(map[heldFlow]*flowSum),
@@ -78,13 +78,13 @@ func NewGaps() *Gaps {
 }
 
 // Clear forgets all flows, as if none had been seen.
-func (g *Gaps) Clear() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	clear(g.held)
-	clear(g.numbers)
-	clear(g.streams)
-	g.mayHaveMissed = false
+func (q *Sequences) Clear() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	clear(q.held)
+	clear(q.numbers)
+	clear(q.streams)
+	q.mayHaveMissed = false
 }
 
 // flowStream identifies the flows that share Sequence Numbers (RFC 9326 §3.2).
@@ -133,59 +133,59 @@ func misses(key *bpf.ABIFlowKey) bool {
 	return uint8(key.Type)&ioam.ExtensionSequence != 0 && model.NodeRole(key.Role) != model.RoleEncapsulating
 }
 
-func (g *Gaps) flow(key *bpf.ABIFlowKey) uint64 { return maphash.Comparable(g.seed, *key) | 1 }
+func (q *Sequences) flow(key *bpf.ABIFlowKey) uint64 { return maphash.Comparable(q.seed, *key) | 1 }
 
 // noteFlow records that a flow was seen.
-func (g *Gaps) noteFlow(key *bpf.ABIFlowKey, t *bpf.ABIFlowTotals) {
+func (q *Sequences) noteFlow(key *bpf.ABIFlowKey, t *bpf.ABIFlowTotals) {
 	if !misses(key) || uint8(key.Type)&ioam.ExtensionFlowID == 0 {
 		return
 	}
 	stream := flowStream{key.NamespaceId, key.FlowId}
-	s, ok := g.streams[stream]
-	if !ok && len(g.streams) >= g.limit {
+	s, ok := q.streams[stream]
+	if !ok && len(q.streams) >= q.limit {
 		return
 	}
 	if !ok {
 		s.epoch = t.Epoch
 	}
-	g.streams[stream] = s.withFlow(g.flow(key), t)
+	q.streams[stream] = s.withFlow(q.flow(key), t)
 }
 
 // isShared says whether other flows used numbers of the flow's stream since a
 // time: then it is unknown whose numbers are missing.
-func (g *Gaps) isShared(key *bpf.ABIFlowKey, since, now flowTicks) bool {
+func (q *Sequences) isShared(key *bpf.ABIFlowKey, since, now flowTicks) bool {
 	if uint8(key.Type)&ioam.ExtensionFlowID == 0 {
 		return false
 	}
-	s, ok := g.streams[flowStream{key.NamespaceId, key.FlowId}]
-	return !ok || s.byOthers(g.flow(key), since, now)
+	s, ok := q.streams[flowStream{key.NamespaceId, key.FlowId}]
+	return !ok || s.byOthers(q.flow(key), since, now)
 }
 
 // size bounds memory by the number of entries in the table of flows.
-func (g *Gaps) size(entries int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.limit = max(entries, leastKept)
+func (q *Sequences) size(entries int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.limit = max(entries, leastKept)
 }
 
 // Distrust records that packets may have arrived uncounted until now.
-func (g *Gaps) Distrust() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.mayHaveMissed, g.missedUntil = true, newFlowTime().ticks
+func (q *Sequences) Distrust() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.mayHaveMissed, q.missedUntil = true, newFlowTime().ticks
 }
 
 // isDoubtful says whether packets may have arrived uncounted since a time.
-func (g *Gaps) isDoubtful(since, now flowTicks) bool {
-	return g.mayHaveMissed && g.missedUntil.isSince(since, now)
+func (q *Sequences) isDoubtful(since, now flowTicks) bool {
+	return q.mayHaveMissed && q.missedUntil.isSince(since, now)
 }
 
 // continueNumbers returns what is known about a flow's numbers after one more interval,
 // and since when the expected numbers may have arrived. sure is false when
 // numbers of several CPUs cannot be combined.
-func (g *Gaps) continueNumbers(key *bpf.ABIFlowKey, s *flowSum) (now numbered, since flowTicks, sure bool) {
+func (q *Sequences) continueNumbers(key *bpf.ABIFlowKey, s *flowSum) (now numbered, since flowTicks, sure bool) {
 	t := &s.totals
-	last, ok := g.numbers[*key]
+	last, ok := q.numbers[*key]
 	now, since, sure = numbered{
 		highest: t.Highest,
 		epoch:   t.Epoch,
@@ -199,7 +199,7 @@ func (g *Gaps) continueNumbers(key *bpf.ABIFlowKey, s *flowSum) (now numbered, s
 		now.last = flowTicks(later(t.Last, uint32(last.last)))
 	}
 	since -= flowTicks(lateness / coarseUnit)
-	came := int64(t.Numbers) + int64(t.Strays) // a stray fills a gap, or was reported as missing
+	came := int64(t.Numbers) + int64(t.Strays) // a stray is a number that was missing, or was reported as missing
 	if t.Numbers == 0 {
 		now.highest = last.highest
 		now.balance, now.reported = last.balance-came, last.reported
@@ -219,16 +219,16 @@ func (g *Gaps) continueNumbers(key *bpf.ABIFlowKey, s *flowSum) (now numbered, s
 }
 
 // mayArriveLate says whether some flow lacks numbers that may still arrive.
-func (g *Gaps) mayArriveLate(sums *flowSums) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (q *Sequences) mayArriveLate(sums *flowSums) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	ticks := newFlowTime().ticks
 	for key, s := range sums.byKey {
 		if !misses(&key) {
 			continue
 		}
-		now, since, sure := g.continueNumbers(&key, s)
-		if sure && now.balance > 0 && !g.isDoubtful(since, ticks) && !g.isShared(&key, since, ticks) {
+		now, since, sure := q.continueNumbers(&key, s)
+		if sure && now.balance > 0 && !q.isDoubtful(since, ticks) && !q.isShared(&key, since, ticks) {
 			return true
 		}
 	}
@@ -238,19 +238,23 @@ func (g *Gaps) mayArriveLate(sums *flowSums) bool {
 // missingNumbers is how many of a flow's numbers are missing and not yet reported. next
 // is the flow's sum in the running interval, or nil; refused says whether the
 // flow's packets may have found no place since a time.
-func (g *Gaps) missingNumbers(key *bpf.ABIFlowKey, s, next *flowSum, refused func(since, now flowTicks) bool) (missing uint32, known bool) {
+func (q *Sequences) missingNumbers(
+	key *bpf.ABIFlowKey,
+	s, next *flowSum,
+	refused func(since, now flowTicks) bool,
+) (missing uint32, known bool) {
 	if !misses(key) {
 		return 0, true
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now, since, sure := g.continueNumbers(key, s)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now, since, sure := q.continueNumbers(key, s)
 	if !sure {
-		delete(g.numbers, *key)
+		delete(q.numbers, *key)
 		return 0, s.totals.Numbers == 0
 	}
 	ticks := newFlowTime().ticks
-	known = now.balance <= 0 || !g.isDoubtful(since, ticks) && !g.isShared(key, since, ticks) && !refused(since, ticks)
+	known = now.balance <= 0 || !q.isDoubtful(since, ticks) && !q.isShared(key, since, ticks) && !refused(since, ticks)
 	if known {
 		missing = uint32(min(max(now.balance-next.upTo(now.highest), 0), 1<<32-1))
 	} else {
@@ -259,10 +263,10 @@ func (g *Gaps) missingNumbers(key *bpf.ABIFlowKey, s, next *flowSum, refused fun
 	now.balance -= int64(missing)
 	now.reported += int64(missing)
 	now.balance = max(now.balance, -now.reported)
-	if _, ok := g.numbers[*key]; ok || len(g.numbers) < g.limit {
-		g.numbers[*key] = now
+	if _, ok := q.numbers[*key]; ok || len(q.numbers) < q.limit {
+		q.numbers[*key] = now
 	} else {
-		g.mayHaveMissed, g.missedUntil = true, ticks
+		q.mayHaveMissed, q.missedUntil = true, ticks
 	}
 	return missing, known
 }
@@ -281,85 +285,85 @@ const (
 )
 
 // hand takes over a CPU's part of a flow that ended or was evicted.
-func (g *Gaps) hand(key *bpf.ABIFlowKey, part *flowSum) handover {
+func (q *Sequences) hand(key *bpf.ABIFlowKey, part *flowSum) handover {
 	if !misses(key) {
 		return partWhole
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	t := &part.totals
-	g.noteFlow(key, t)
+	q.noteFlow(key, t)
 	at := heldFlow{*key, t.Epoch}
-	if s := g.held[at]; s != nil {
+	if s := q.held[at]; s != nil {
 		s.merge(part)
 		return partHeld
 	}
-	last, ok := g.numbers[*key]
+	last, ok := q.numbers[*key]
 	whole := t.Numbers > 0 && t.Restarted == 0 && t.Strays == 0 && t.Highest-t.Lowest+1 == t.Numbers
-	if whole && (ok && t.Lowest == last.highest+1 || !ok && t.Lowest == 0 && len(g.numbers) < g.limit) {
+	if whole && (ok && t.Lowest == last.highest+1 || !ok && t.Lowest == 0 && len(q.numbers) < q.limit) {
 		last.highest, last.epoch, last.last = t.Highest, t.Epoch, flowTicks(later(t.Last, uint32(last.last)))
-		g.numbers[*key] = last
+		q.numbers[*key] = last
 		return partWhole
 	}
-	if len(g.held) >= g.limit {
-		g.mayHaveMissed, g.missedUntil = true, newFlowTime().ticks
+	if len(q.held) >= q.limit {
+		q.mayHaveMissed, q.missedUntil = true, newFlowTime().ticks
 		return partUnsure
 	}
-	g.held[at] = part
+	q.held[at] = part
 	return partHeld
 }
 
 // keep holds a part of a removed table in any case.
-func (g *Gaps) keep(key *bpf.ABIFlowKey, part *flowSum) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (q *Sequences) keep(key *bpf.ABIFlowKey, part *flowSum) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	at := heldFlow{*key, part.totals.Epoch}
-	if s := g.held[at]; s != nil {
+	if s := q.held[at]; s != nil {
 		s.merge(part)
 	} else {
-		g.held[at] = part
+		q.held[at] = part
 	}
 }
 
 // takeHeld moves what is held for intervals up to epoch into sums.
-func (g *Gaps) takeHeld(epoch uint32, sums *flowSums) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for at, s := range g.held {
+func (q *Sequences) takeHeld(epoch uint32, sums *flowSums) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for at, s := range q.held {
 		if !newer(at.epoch, epoch) {
 			sums.merge(&at.key, s)
-			delete(g.held, at)
+			delete(q.held, at)
 		}
 	}
 	for key, s := range sums.byKey {
-		g.noteFlow(&key, &s.totals)
+		q.noteFlow(&key, &s.totals)
 	}
 }
 
 // addHeld adds what is held to sums, and keeps it.
-func (g *Gaps) addHeld(sums *flowSums) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for at, s := range g.held {
+func (q *Sequences) addHeld(sums *flowSums) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for at, s := range q.held {
 		sums.merge(&at.key, s.clone())
 	}
 	for key, s := range sums.byKey {
-		g.noteFlow(&key, &s.totals)
+		q.noteFlow(&key, &s.totals)
 	}
 }
 
 // hasHeld says whether anything waits for the end of its interval.
-func (g *Gaps) hasHeld() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.held) > 0
+func (q *Sequences) hasHeld() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.held) > 0
 }
 
 // forget drops flows that have been silent for long.
-func (g *Gaps) forget(epoch uint32) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (q *Sequences) forget(epoch uint32) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	silent := func(since uint32) bool { return int32(epoch-since) > numbersKept }
-	maps.DeleteFunc(g.numbers, func(_ bpf.ABIFlowKey, n numbered) bool { return silent(n.epoch) })
-	maps.DeleteFunc(g.streams, func(_ flowStream, s sharing) bool { return silent(s.epoch) })
+	maps.DeleteFunc(q.numbers, func(_ bpf.ABIFlowKey, n numbered) bool { return silent(n.epoch) })
+	maps.DeleteFunc(q.streams, func(_ flowStream, s sharing) bool { return silent(s.epoch) })
 }

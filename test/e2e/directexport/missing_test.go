@@ -13,15 +13,15 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// gaps is what a node reports on missing packets and on packets that it received.
-type gaps struct {
+// arrivals is what a node reports on missing packets and on packets that it received.
+type arrivals struct {
 	packets, missing uint64
 	unknown          int
 }
 
-// gapsTo sums flow records to a port by node.
-func gapsTo(flows []record.Flow, port uint16) map[string]gaps {
-	sums := map[string]gaps{}
+// arrivalsTo sums flow records to a port by node.
+func arrivalsTo(flows []record.Flow, port uint16) map[string]arrivals {
+	sums := map[string]arrivals{}
 	for _, f := range flows {
 		if portOf(f.Packet) != port {
 			continue
@@ -39,7 +39,7 @@ func gapsTo(flows []record.Flow, port uint16) map[string]gaps {
 
 // Packets of connections that several CPUs handle are reported missing where they
 // were lost, and nowhere else.
-func TestDirectExportGaps(t *testing.T) {
+func TestDirectExportMissingPackets(t *testing.T) {
 	t.Parallel()
 	top := directExports(t, "export: every}", "export: aggregate}")
 	for _, node := range e2e.Routers {
@@ -78,10 +78,10 @@ func TestDirectExportGaps(t *testing.T) {
 			if lost == 0 != !tt.drops {
 				t.Fatalf("%d packets were dropped of %d", lost, drops.seen(t))
 			}
-			var sums map[string]gaps
+			var sums map[string]arrivals
 			settled := time.Now()
 			e2e.Await(t, "the last flow records", 30*time.Second, func() bool {
-				now := gapsTo(readCollected(t, c.Lines()[before:]).flows, port)
+				now := arrivalsTo(readCollected(t, c.Lines()[before:]).flows, port)
 				if !maps.Equal(now, sums) {
 					sums, settled = now, time.Now()
 				}
@@ -89,7 +89,7 @@ func TestDirectExportGaps(t *testing.T) {
 			})
 			t.Logf("%d dropped: %+v", lost, sums)
 			for _, node := range e2e.Routers {
-				want := gaps{packets: sums["athos"].packets}
+				want := arrivals{packets: sums["athos"].packets}
 				if node != "athos" {
 					want.missing = lost
 				}

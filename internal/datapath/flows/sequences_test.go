@@ -56,7 +56,7 @@ func (s *simulated) add(d delivery.Packet) {
 }
 
 // handOver ends or evicts a CPU's part of the flow.
-func (s *simulated) handOver(g *Gaps, cpu int) (reported uint64) {
+func (s *simulated) handOver(q *Sequences, cpu int) (reported uint64) {
 	p := s.parts[cpu]
 	if p == nil {
 		return 0
@@ -64,7 +64,7 @@ func (s *simulated) handOver(g *Gaps, cpu int) (reported uint64) {
 	delete(s.parts, cpu)
 	for epoch := s.epoch - 1; epoch != s.epoch+1; epoch++ {
 		if t := p.totals[epoch]; t != nil {
-			if g.hand(&s.key, newFlowSum(t, 0, Eviction)) != partHeld {
+			if q.hand(&s.key, newFlowSum(t, 0, Eviction)) != partHeld {
 				reported += t.Packets
 			}
 		}
@@ -83,15 +83,15 @@ func (s *simulated) sums(epoch uint32) *flowSums {
 	return sums
 }
 
-// TestGapsOfRandomFlows sends the packets of a flow through several CPUs, out of
+// TestSequencesOfRandomFlows sends the packets of a flow through several CPUs, out of
 // order, with parts that end or are evicted and intervals that end anywhere: the
 // reported loss never exceeds the real loss, and in the end they are equal.
-func TestGapsOfRandomFlows(t *testing.T) {
+func TestSequencesOfRandomFlows(t *testing.T) {
 	for seed := range uint64(600) {
 		r := rand.New(rand.NewPCG(7, seed))
 		cpus, depth, loss := 1+r.IntN(6), r.IntN(60), []float64{0, 0, 0.01, 0.2}[r.IntN(4)]
 		list, lost := delivery.Packets(r, []uint32{0, 1<<32 - 500, 70_000}[r.IntN(3)], 200+r.IntN(3000), cpus, depth, loss)
-		g := NewGaps()
+		q := NewSequences()
 		s := &simulated{epoch: 1, now: newFlowTime().ticks, parts: map[int]*simulatedPart{}}
 		s.key.Role, s.key.Type, s.key.FlowId = uint8(model.RoleTransit), uint32(ioam.ExtensionFlowID|ioam.ExtensionSequence), 5
 		packets, missing, at := uint64(0), uint64(0), 0
@@ -100,11 +100,11 @@ func TestGapsOfRandomFlows(t *testing.T) {
 			for ; at < min(until, len(list)); at++ {
 				s.add(list[at])
 				if list[at].Ends || evicting > 0 && r.IntN(evicting) == 0 {
-					packets += s.handOver(g, list[at].CPU)
+					packets += s.handOver(q, list[at].CPU)
 				}
 			}
 		}
-		for at < len(list) || len(s.sums(s.epoch).order) > 0 || len(g.held) > 0 {
+		for at < len(list) || len(s.sums(s.epoch).order) > 0 || len(q.held) > 0 {
 			step(at + 1 + r.IntN(interval))
 			ended := s.epoch
 			s.epoch++
@@ -112,21 +112,21 @@ func TestGapsOfRandomFlows(t *testing.T) {
 			for _, p := range s.parts {
 				delete(p.totals, ended)
 			}
-			g.takeHeld(ended, sums)
+			q.takeHeld(ended, sums)
 			var next *flowSums
-			if g.mayArriveLate(sums) {
+			if q.mayArriveLate(sums) {
 				step(at + 2*depth + 2) // packets still on their way
 				next = s.sums(s.epoch)
-				g.addHeld(next)
+				q.addHeld(next)
 			}
 			for key, sum := range sums.byKey {
-				n, known := g.missingNumbers(&key, sum, next.of(&key), func(_, _ flowTicks) bool { return false })
+				n, known := q.missingNumbers(&key, sum, next.of(&key), func(_, _ flowTicks) bool { return false })
 				packets, missing = packets+sum.totals.Packets, missing+uint64(n)
 				if most := lostBelow(lost, sum.totals.Highest); !known || missing > most {
 					t.Fatalf("seed %d, interval %d: %d missing, known %v; %d were lost", seed, ended, missing, known, most)
 				}
 			}
-			g.forget(ended)
+			q.forget(ended)
 		}
 		if packets != uint64(len(list)) || missing != uint64(len(lost)) {
 			t.Fatalf("seed %d: %d packets reported of %d, %d missing, %d were lost", seed, packets, len(list), missing, len(lost))
@@ -144,10 +144,10 @@ func part(epoch, lowest, highest, numbers uint32, change ...func(*bpf.ABIFlowTot
 	return newFlowSum(t, 0, EndOfInterval)
 }
 
-// TestGapsThatCannotBeKnown covers the reasons why missing numbers can be
+// TestSequencesThatCannotBeKnown covers the reasons why missing numbers can be
 // unknown: this is reported for a flow that lacks numbers, and not for one that
 // does not.
-func TestGapsThatCannotBeKnown(t *testing.T) {
+func TestSequencesThatCannotBeKnown(t *testing.T) {
 	never := func(_, _ flowTicks) bool { return false }
 	anew := func(t *bpf.ABIFlowTotals) { t.Restarted = 1 }
 	type missingAnswer struct {
@@ -156,67 +156,67 @@ func TestGapsThatCannotBeKnown(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name  string
-		do    func(g *Gaps, key bpf.ABIFlowKey, sums *flowSums)
+		do    func(q *Sequences, key bpf.ABIFlowKey, sums *flowSums)
 		other func(since, now flowTicks) bool
 		want  missingAnswer
 	}{
-		{"lost", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) { sums.merge(&key, part(1, 0, 9, 7)) }, never, missingAnswer{3, true}},
-		{"uncounted before", func(g *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
-			g.Distrust()
+		{"lost", func(_ *Sequences, key bpf.ABIFlowKey, sums *flowSums) { sums.merge(&key, part(1, 0, 9, 7)) }, never, missingAnswer{3, true}},
+		{"uncounted before", func(q *Sequences, key bpf.ABIFlowKey, sums *flowSums) {
+			q.Distrust()
 			sums.merge(&key, part(1, 0, 9, 7))
 		}, never, missingAnswer{0, false}},
-		{"uncounted before, nothing missing", func(g *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
-			g.Distrust()
+		{"uncounted before, nothing missing", func(q *Sequences, key bpf.ABIFlowKey, sums *flowSums) {
+			q.Distrust()
 			sums.merge(&key, part(1, 0, 9, 10))
 		}, never, missingAnswer{0, true}},
-		{"no place in the table", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) { sums.merge(&key, part(1, 0, 9, 7)) },
+		{"no place in the table", func(_ *Sequences, key bpf.ABIFlowKey, sums *flowSums) { sums.merge(&key, part(1, 0, 9, 7)) },
 			func(_, _ flowTicks) bool { return true }, missingAnswer{0, false}},
-		{"another flow has the Flow-ID", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
+		{"another flow has the Flow-ID", func(_ *Sequences, key bpf.ABIFlowKey, sums *flowSums) {
 			sums.merge(&key, part(1, 0, 9, 7))
 			key.SourcePort++
 			sums.merge(&key, part(1, 2, 5, 3))
 		}, never, missingAnswer{0, false}},
-		{"another flow has another Flow-ID", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
+		{"another flow has another Flow-ID", func(_ *Sequences, key bpf.ABIFlowKey, sums *flowSums) {
 			sums.merge(&key, part(1, 0, 9, 7))
 			key.FlowId++
 			sums.merge(&key, part(1, 2, 5, 3))
 		}, never, missingAnswer{3, true}},
-		{"another flow had the Flow-ID long ago", func(g *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
+		{"another flow had the Flow-ID long ago", func(q *Sequences, key bpf.ABIFlowKey, sums *flowSums) {
 			other := key
 			other.SourcePort++
 			long := func(t *bpf.ABIFlowTotals) { t.Last -= uint32(time.Minute / coarseUnit) }
-			g.noteFlow(&other, &part(1, 2, 5, 3, long).totals)
+			q.noteFlow(&other, &part(1, 2, 5, 3, long).totals)
 			sums.merge(&key, part(1, 0, 9, 7))
 		}, never, missingAnswer{3, true}},
-		{"anew on one CPU of two", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
+		{"anew on one CPU of two", func(_ *Sequences, key bpf.ABIFlowKey, sums *flowSums) {
 			sums.merge(&key, part(1, 50_000, 50_009, 5))
 			sums.merge(&key, part(1, 3, 9, 7, anew))
 		}, never, missingAnswer{0, false}},
-		{"anew on one CPU", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) { sums.merge(&key, part(1, 3, 9, 5, anew)) }, never, missingAnswer{2, true}},
-		{"far apart on two CPUs", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
+		{"anew on one CPU", func(_ *Sequences, key bpf.ABIFlowKey, sums *flowSums) { sums.merge(&key, part(1, 3, 9, 5, anew)) }, never, missingAnswer{2, true}},
+		{"far apart on two CPUs", func(_ *Sequences, key bpf.ABIFlowKey, sums *flowSums) {
 			sums.merge(&key, part(1, 50_000, 50_009, 10))
 			sums.merge(&key, part(1, 0, 9, 10))
 		}, never, missingAnswer{0, false}},
-		{"strays", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
+		{"strays", func(_ *Sequences, key bpf.ABIFlowKey, sums *flowSums) {
 			sums.merge(&key, part(1, 0, 9, 7, func(t *bpf.ABIFlowTotals) { t.Strays = 2 }))
 		}, never, missingAnswer{1, true}},
-		{"the node that numbers", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
+		{"the node that numbers", func(_ *Sequences, key bpf.ABIFlowKey, sums *flowSums) {
 			key.Role = uint8(model.RoleEncapsulating)
 			sums.merge(&key, part(1, 0, 9, 7))
 		}, never, missingAnswer{0, true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			g, sums := NewGaps(), newFlowSums()
+			q, sums := NewSequences(), newFlowSums()
 			key := bpf.ABIFlowKey{
 				Role:        uint8(model.RoleTransit),
 				NamespaceId: 123,
 				FlowId:      5,
 				Type:        uint32(ioam.ExtensionFlowID | ioam.ExtensionSequence),
 			}
-			test.do(g, key, sums)
-			g.takeHeld(1, sums)
+			test.do(q, key, sums)
+			q.takeHeld(1, sums)
 			first := sums.order[0]
-			missing, known := g.missingNumbers(&first, sums.byKey[first], nil, test.other)
+			missing, known := q.missingNumbers(&first, sums.byKey[first], nil, test.other)
 			if got := (missingAnswer{missing, known}); got != test.want {
 				t.Errorf("%+v, want %+v", got, test.want)
 			}
@@ -224,22 +224,22 @@ func TestGapsThatCannotBeKnown(t *testing.T) {
 	}
 }
 
-// TestGapsAreBounded has more flows than are kept and held: memory does not grow,
+// TestSequencesAreBounded has more flows than are kept and held: memory does not grow,
 // and no loss is invented for a flow that was not kept.
-func TestGapsAreBounded(t *testing.T) {
-	g := NewGaps()
+func TestSequencesAreBounded(t *testing.T) {
+	q := NewSequences()
 	key := func(i uint32) bpf.ABIFlowKey {
 		return bpf.ABIFlowKey{Role: uint8(model.RoleTransit), FlowId: i, Type: uint32(ioam.ExtensionFlowID | ioam.ExtensionSequence)}
 	}
 	unsure := 0
 	for i := range uint32(3 * leastKept) {
 		k := key(i)
-		if g.hand(&k, part(1, 0, 2, 2)) == partUnsure {
+		if q.hand(&k, part(1, 0, 2, 2)) == partUnsure {
 			unsure++
 		}
 	}
-	if len(g.held) != leastKept || unsure != 2*leastKept || len(g.streams) > leastKept {
-		t.Errorf("%d held, %d not, %d streams", len(g.held), unsure, len(g.streams))
+	if len(q.held) != leastKept || unsure != 2*leastKept || len(q.streams) > leastKept {
+		t.Errorf("%d held, %d not, %d streams", len(q.held), unsure, len(q.streams))
 	}
 	for epoch := uint32(1); epoch < 4; epoch++ {
 		sums := newFlowSums()
@@ -247,19 +247,19 @@ func TestGapsAreBounded(t *testing.T) {
 			k := key(i)
 			sums.merge(&k, part(epoch, epoch*10, epoch*10+9, 10))
 		}
-		g.takeHeld(epoch, sums)
+		q.takeHeld(epoch, sums)
 		for _, k := range sums.order {
-			if n, _ := g.missingNumbers(&k, sums.byKey[k], nil, func(_, _ flowTicks) bool { return false }); n > 0 && epoch > 1 {
+			if n, _ := q.missingNumbers(&k, sums.byKey[k], nil, func(_, _ flowTicks) bool { return false }); n > 0 && epoch > 1 {
 				t.Fatalf("interval %d, flow %d: %d missing", epoch, k.FlowId, n)
 			}
 		}
-		g.forget(epoch)
+		q.forget(epoch)
 	}
-	if len(g.held) > 0 || len(g.numbers) > leastKept || len(g.streams) > leastKept {
-		t.Errorf("%d held, %d flows, %d streams", len(g.held), len(g.numbers), len(g.streams))
+	if len(q.held) > 0 || len(q.numbers) > leastKept || len(q.streams) > leastKept {
+		t.Errorf("%d held, %d flows, %d streams", len(q.held), len(q.numbers), len(q.streams))
 	}
-	g.forget(4 + numbersKept)
-	if len(g.numbers)+len(g.streams) > 0 {
-		t.Errorf("%d flows and %d streams are kept for ever", len(g.numbers), len(g.streams))
+	q.forget(4 + numbersKept)
+	if len(q.numbers)+len(q.streams) > 0 {
+		t.Errorf("%d flows and %d streams are kept for ever", len(q.numbers), len(q.streams))
 	}
 }
