@@ -324,7 +324,7 @@ func countersOf(c datapath.BlockCounts, timed bool) blocks.Counters {
 		Late: narrow(
 			c.Late,
 		), Early: narrow(c.Early), Unmarked: narrow(c.Unmarked), Unsized: narrow(c.Unsized), Complete: c.Complete, Timed: timed,
-		Gaps: gapsOf(c.Uncovered),
+		Uncovered: uncoveredBits(c.Uncovered),
 	}
 }
 

@@ -242,8 +242,8 @@ func reading(id loss.FlowID, point int, block int64, a answered) loss.Reading {
 		TimeSum: int64(a.TimeSum), Timed: a.Timed, DoubleMarked: loss.Marked{Packets: uint64(a.DelayPackets), TimeSum: int64(a.DelayTimeSum)},
 		Late: uint64(a.Late), OutOfTurn: uint64(a.Early), Unmarked: uint64(a.Unmarked), UnsureOctets: uint64(a.Unsized), ClockError: a.clock,
 	}
-	r.Flags |= loss.FlagsOf(uncoveredBy(a.Gaps))
-	if !a.Complete && a.Gaps == 0 {
+	r.Flags |= loss.FlagsOf(uncoveredBy(a.Uncovered))
+	if !a.Complete && a.Uncovered == 0 {
 		r.Flags |= loss.Began
 	}
 	if !a.known {

@@ -7,33 +7,36 @@ import (
 	"github.com/waymark-net/waymark/internal/stamp/blocks"
 )
 
-// gapBits are the reasons for which an interface is not counted, as nodes tell each other.
-var gapBits = []struct {
+// reasonBits are the reasons for which an interface is not counted, as nodes tell each other.
+var reasonBits = []struct {
 	reason loss.Reasons
-	bit    blocks.Gaps
+	bit    blocks.Reasons
 }{
-	{loss.InterfacesChanged, blocks.GapChanged}, {loss.UnservedInterface, blocks.GapUnserved}, {loss.NotExecuted, blocks.GapNotExecuted},
+	{loss.InterfacesChanged, blocks.InterfacesChanged},
+	{loss.UnservedInterface, blocks.UnservedInterface},
+	{loss.NotExecuted, blocks.NotExecuted},
 }
 
-func gapsOf(r loss.Reasons) (g blocks.Gaps) {
-	for _, b := range gapBits {
+// uncoveredBits are the reasons for another node.
+func uncoveredBits(r loss.Reasons) (bits blocks.Reasons) {
+	for _, b := range reasonBits {
 		if r&b.reason != 0 {
-			g |= b.bit
+			bits |= b.bit
 		}
 	}
-	return g
+	return bits
 }
 
 // uncoveredBy are the reasons that another node gives. A bit of a later version is a change
 // of interfaces.
-func uncoveredBy(g blocks.Gaps) (r loss.Reasons) {
-	for _, b := range gapBits {
-		if g&b.bit != 0 {
+func uncoveredBy(bits blocks.Reasons) (r loss.Reasons) {
+	for _, b := range reasonBits {
+		if bits&b.bit != 0 {
 			r |= b.reason
 		}
-		g &^= b.bit
+		bits &^= b.bit
 	}
-	if g != 0 {
+	if bits != 0 {
 		r |= loss.InterfacesChanged
 	}
 	return r

@@ -72,19 +72,19 @@ type Counters struct {
 	DelayPackets, Late, Early, Unmarked    uint32
 	Unsized                                uint32
 	Complete, Timed                        bool // counted from the block's start; TimeSum is exact
-	// Gaps are why packets may have passed an interface uncounted: bits of enum Gaps. The
-	// counters are not Complete then, so that nodes that do not know the bits do not trust them.
-	Gaps Gaps
+	// Uncovered is why packets may have passed an interface uncounted. The counters are not
+	// Complete then, so that nodes that do not know the bits do not trust them.
+	Uncovered Reasons
 }
 
-// Gaps say why some interface of a node was not counted.
-type Gaps uint8
+// Reasons say why some interface of a node was not counted.
+type Reasons uint8
 
-// Bits of Gaps.
+// Reasons, as bits.
 const (
-	GapChanged     Gaps = 1 << iota // interfaces were added, removed or attached again, or one is missing
-	GapUnserved                     // packets of the flow passed an interface that is not counted
-	GapNotExecuted                  // a program that counts did not run for all packets
+	InterfacesChanged Reasons = 1 << iota // interfaces were added, removed or attached again, or one is missing
+	UnservedInterface                     // packets of the flow passed an interface that is not counted
+	NotExecuted                           // a program that counts did not run for all packets
 )
 
 // Entry is one flow of a message.
@@ -140,7 +140,7 @@ func (e *Entry) append(b []byte) []byte {
 	if c.Timed {
 		state |= flagTimed
 	}
-	return append(binary.BigEndian.AppendUint16(b, state), uint8(c.Gaps), 0)
+	return append(binary.BigEndian.AppendUint16(b, state), uint8(c.Uncovered), 0)
 }
 
 // Decode reads a TLV's value.
@@ -167,7 +167,7 @@ func decodeEntry(b []byte) (e Entry) {
 		Counters: Counters{
 			Packets: wide(3), Octets: wide(4), TimeSum: wide(5), DelayTimeSum: wide(6),
 			DelayPackets: narrow(0), Late: narrow(1), Early: narrow(2), Unmarked: narrow(3), Unsized: narrow(4),
-			Complete: state&flagComplete != 0, Timed: state&flagTimed != 0, Gaps: Gaps(b[78]),
+			Complete: state&flagComplete != 0, Timed: state&flagTimed != 0, Uncovered: Reasons(b[78]),
 		},
 	}
 }

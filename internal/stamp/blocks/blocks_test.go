@@ -16,7 +16,7 @@ func example() Message {
 	return Message{Length: 1500 * time.Millisecond, Block: 1 << 40, ClockError: -1, Entries: []Entry{
 		{Flow: KeyOf("red"), Sent: 1, SentBytes: 2},
 		{Flow: KeyOf("blue"), Sent: 3, SentBytes: 4, State: Answered, Counters: Counters{5, 6, 7, 8, 9, 10, 11, 12, 13, true, true, 0}},
-		{Flow: 1, State: Gone, Counters: Counters{Complete: true}}, {Flow: 2, State: OtherLength, Counters: Counters{Timed: true, Gaps: GapChanged | GapNotExecuted}},
+		{Flow: 1, State: Gone, Counters: Counters{Complete: true}}, {Flow: 2, State: OtherLength, Counters: Counters{Timed: true, Uncovered: InterfacesChanged | NotExecuted}},
 	}}
 }
 
