@@ -77,44 +77,44 @@ func (m measured) sum(from Result, list []Reference) (ns float64, ok bool) {
 	return ns, true
 }
 
-// gap says how far a point is from its aim, in ns, and from the floor that may keep it from that.
-type gap struct {
+// shortfall says how far a point is from its aim, in ns, and from the floor that may keep it from that.
+type shortfall struct {
 	own, aim           float64
 	floor, unexplained *float64 // nil where they were not measured
 }
 
-// gapOf is that of a rate or a time; false for other figures.
-func (r Result) gapOf(p Point, m measured) (gap, bool) {
+// shortfallOf is that of a rate or a time; false for other figures.
+func (r Result) shortfallOf(p Point, m measured) (shortfall, bool) {
 	switch {
 	case p.Lossless, p.PPS == nil && p.NS == nil:
-		return gap{}, false
+		return shortfall{}, false
 	case p.PPS == nil:
-		g := gap{own: *p.NS, aim: p.Aim}
-		g.above(r, p, m, func(floor Point) (float64, bool) {
+		s := shortfall{own: *p.NS, aim: p.Aim}
+		s.above(r, p, m, func(floor Point) (float64, bool) {
 			if floor.NS == nil {
 				return 0, false
 			}
 			return *floor.NS, true
 		})
-		return g, true
+		return s, true
 	}
 	ratio, aim := func(q Point) float64 { return q.Ratio }, p.Aim
 	if p.PlainAim != 0 && p.PlainRatio < p.PlainAim {
 		ratio, aim = func(q Point) float64 { return q.PlainRatio }, p.PlainAim
 	} else if !p.metBare() {
 		bare := 1e9 / *p.PPS * p.BareRatio
-		return gap{own: 1e9 / *p.PPS, aim: bare / p.BareAim, floor: &bare}, true
+		return shortfall{own: 1e9 / *p.PPS, aim: bare / p.BareAim, floor: &bare}, true
 	}
 	own := 1e9 / *p.PPS
 	base := own * ratio(p)
-	g := gap{own: own, aim: base / aim}
-	g.above(r, p, m, func(floor Point) (float64, bool) { return base / ratio(floor), ratio(floor) > 0 })
-	return g, true
+	s := shortfall{own: own, aim: base / aim}
+	s.above(r, p, m, func(floor Point) (float64, bool) { return base / ratio(floor), ratio(floor) > 0 })
+	return s, true
 }
 
-// above finds the floor of a gap and what is unexplained above it: less the time of our programs,
+// above finds the floor of a shortfall and what is unexplained above it: less the time of our programs,
 // where that is measured.
-func (g *gap) above(r Result, p Point, m measured, took func(floor Point) (float64, bool)) {
+func (s *shortfall) above(r Result, p Point, m measured, took func(floor Point) (float64, bool)) {
 	if p.Limit == nil {
 		return
 	}
@@ -132,20 +132,20 @@ func (g *gap) above(r Result, p Point, m measured, took func(floor Point) (float
 	if !ok {
 		ours = 0
 	}
-	rest := max(g.own-least-ours, 0)
-	g.floor, g.unexplained = &least, &rest
+	rest := max(s.own-least-ours, 0)
+	s.floor, s.unexplained = &least, &rest
 }
 
 // missedCells are what was measured of a point that may have missed its aim, the aim, the floor,
 // and what is unexplained.
 func (r Result) missedCells(p Point, m measured) [4]string {
-	if g, ok := r.gapOf(p, m); ok {
-		cells := [4]string{nsText(g.own), nsText(g.aim), none, none}
-		if g.floor != nil {
-			cells[2] = nsText(*g.floor)
+	if s, ok := r.shortfallOf(p, m); ok {
+		cells := [4]string{nsText(s.own), nsText(s.aim), none, none}
+		if s.floor != nil {
+			cells[2] = nsText(*s.floor)
 		}
-		if g.unexplained != nil {
-			cells[3] = nsText(*g.unexplained)
+		if s.unexplained != nil {
+			cells[3] = nsText(*s.unexplained)
 		}
 		return cells
 	}

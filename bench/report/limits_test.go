@@ -11,7 +11,7 @@ import (
 
 // What is missed is compared with the aim and with the floor; what our programs are known to take
 // is explained.
-func TestGapOfRates(t *testing.T) {
+func TestShortfallOfRates(t *testing.T) {
 	rate := func(ns float64) *float64 { pps := 1e9 / ns; return &pps }
 	ns := func(v float64) *float64 { return &v }
 	transit := Dimensions{Treatment: "our transit", Hook: "xdp", Format: "ids"}
@@ -141,7 +141,7 @@ func TestLossless(t *testing.T) {
 }
 
 // A time is compared with that of the floor, at the floor's x, and with what comes on top.
-func TestGapOfTimes(t *testing.T) {
+func TestShortfallOfTimes(t *testing.T) {
 	point := func(treatment string, x, ns float64) Point {
 		p := NewPoint(Dimensions{Treatment: treatment}, x)
 		p.NS, p.Aim = &ns, 60
