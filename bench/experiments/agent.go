@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/bench/harness"
-	"github.com/waymark-net/waymark/internal/agent/places"
+	"github.com/waymark-net/waymark/internal/agent/instances"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath"
 )
@@ -73,13 +73,13 @@ func encapsulationsYAML(n int) string {
 
 // runningAgent is an agent in the node's namespace.
 type runningAgent struct {
-	node    *harness.Node
-	place   api.Place
-	command *exec.Cmd
-	client  *api.Client
-	ended   chan error
-	log     bytes.Buffer
-	start   time.Duration // from the start of the process to the first answer
+	node     *harness.Node
+	instance api.Instance
+	command  *exec.Cmd
+	client   *api.Client
+	ended    chan error
+	log      bytes.Buffer
+	start    time.Duration // from the start of the process to the first answer
 }
 
 // start runs an agent and waits until it answers.
@@ -91,7 +91,7 @@ func (f *footprint) start(ctx context.Context, file string) (*runningAgent, erro
 	a.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var started time.Time
 	err := harness.InNamespace(f.node.Namespace, func() (err error) {
-		if a.place, err = api.Here(); err != nil {
+		if a.instance, err = api.Here(); err != nil {
 			return err
 		}
 		started = time.Now()
@@ -100,7 +100,7 @@ func (f *footprint) start(ctx context.Context, file string) (*runningAgent, erro
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", f.program, err)
 	}
-	a.client = api.NewClient(a.place.Socket())
+	a.client = api.NewClient(a.instance.Socket())
 	go func() { a.ended <- a.command.Wait() }()
 	for {
 		if _, err := a.client.Status(ctx); err == nil {
@@ -123,7 +123,7 @@ func (f *footprint) start(ctx context.Context, file string) (*runningAgent, erro
 func (a *runningAgent) kill(reason error) error {
 	end := errors.Join(a.command.Process.Kill(), <-a.ended)
 	removed := harness.InNamespace(a.node.Namespace, func() error {
-		_, _, err := places.Remove(a.place, func(pins string) (places.Removable, error) {
+		_, _, err := instances.Remove(a.instance, func(pins string) (instances.Removable, error) {
 			return datapath.Open(datapath.Options{PinPath: pins})
 		})
 		return err

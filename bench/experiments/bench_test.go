@@ -306,7 +306,7 @@ func TestFootprintLeavesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pins := filepath.Join(api.Root, "bpf", a.place.ID)
+			pins := filepath.Join(api.Root, "bpf", a.instance.ID)
 			if _, err := os.Stat(pins); err != nil {
 				t.Fatalf("the agent has pinned nothing: %v", err)
 			}
@@ -315,7 +315,7 @@ func TestFootprintLeavesNothing(t *testing.T) {
 			if err := a.remove(ctx); err == nil {
 				t.Error("it was removed as if nothing had happened")
 			}
-			for _, left := range []string{pins, a.place.Dir} {
+			for _, left := range []string{pins, a.instance.Dir} {
 				if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("%s is left: %v", left, err)
 				}

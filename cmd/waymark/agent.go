@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/agent"
-	"github.com/waymark-net/waymark/internal/agent/places"
+	"github.com/waymark-net/waymark/internal/agent/instances"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
@@ -37,8 +37,8 @@ var stopTimeout = patience.Of(15 * time.Second)
 
 // localSocket is the API socket of the agent of this network namespace.
 func localSocket() (string, error) {
-	place, err := api.Here()
-	return place.Socket(), err
+	instance, err := api.Here()
+	return instance.Socket(), err
 }
 
 // client is a client of the agent that the flags select.
@@ -60,11 +60,11 @@ func (o *options) interfacesLeft() []string {
 }
 
 func localLeft() []string {
-	place, err := api.Here()
+	instance, err := api.Here()
 	if err != nil {
 		return nil
 	}
-	return places.Left(place)
+	return instances.Left(instance)
 }
 
 func newAgentCommand(opts *options) *cobra.Command {
@@ -113,7 +113,7 @@ arrive there.`,
 			if err != nil {
 				return err
 			}
-			place, err := api.Here()
+			instance, err := api.Here()
 			if err != nil {
 				return err
 			}
@@ -126,7 +126,7 @@ arrive there.`,
 				return err
 			}
 			return runAgent(cmd.Context(), agent.Options{
-				ConfigFile: path, Place: place, NodeName: name, HostName: host, OneClock: oneClock, Version: commandline.Version(), Log: log,
+				ConfigFile: path, Instance: instance, NodeName: name, HostName: host, OneClock: oneClock, Version: commandline.Version(), Log: log,
 				Stdout:  cmd.OutOrStdout(),
 				Manager: supervisor.New(log),
 			})
@@ -322,13 +322,13 @@ func stopAgent(ctx context.Context, cmd *cobra.Command, opts *options, remove bo
 	switch {
 	case errors.Is(err, api.ErrNoAgent) && remove && own:
 		result.Removed, result.Warnings, err = removeLeftovers(cmd.ErrOrStderr())
-		if held, _ := places.Held(api.Place{Dir: filepath.Dir(socket)}); err != nil && held { // one began meanwhile
+		if held, _ := instances.Held(api.Instance{Dir: filepath.Dir(socket)}); err != nil && held { // one began meanwhile
 			return stopAgent(ctx, cmd, opts, remove)
 		}
 	case errors.Is(err, api.ErrNoAgent) && own:
 		err = nothingToStop(opts.interfacesLeft())
 	case err == nil:
-		err = places.WaitEnded(ctx, api.Place{Dir: filepath.Dir(socket)})
+		err = instances.WaitEnded(ctx, api.Instance{Dir: filepath.Dir(socket)})
 	}
 	switch {
 	case !opts.JSON:
@@ -341,7 +341,7 @@ func stopAgent(ctx context.Context, cmd *cobra.Command, opts *options, remove bo
 }
 
 // stopOrWait asks the agent to stop. One that is starting does not answer yet, but holds the lock of its
-// place, if that is known: it is asked again until it answers.
+// instance, if that is known: it is asked again until it answers.
 func stopOrWait(ctx context.Context, socket string, own, remove bool) (api.Stopped, error) {
 	client := api.NewClient(socket)
 	for {
@@ -349,7 +349,7 @@ func stopOrWait(ctx context.Context, socket string, own, remove bool) (api.Stopp
 		if !errors.Is(err, api.ErrNoAgent) || !own {
 			return answer, err
 		}
-		if held, unknown := places.Held(api.Place{Dir: filepath.Dir(socket)}); unknown != nil || !held {
+		if held, unknown := instances.Held(api.Instance{Dir: filepath.Dir(socket)}); unknown != nil || !held {
 			return answer, err
 		}
 		select {
@@ -378,11 +378,11 @@ func nothingToStop(left []string) error {
 
 // removeLeftovers removes the state of an agent that no longer runs.
 func removeLeftovers(stderr io.Writer) (removed bool, ws []health.Warning, err error) {
-	place, err := api.Here()
+	instance, err := api.Here()
 	if err != nil {
 		return false, nil, err
 	}
-	removed, ws, err = places.Remove(place, func(pins string) (places.Removable, error) {
+	removed, ws, err = instances.Remove(instance, func(pins string) (instances.Removable, error) {
 		return datapath.Open(datapath.Options{PinPath: pins})
 	})
 	if err == nil && !removed {

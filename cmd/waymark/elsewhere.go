@@ -7,17 +7,17 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/waymark-net/waymark/internal/agent/places"
+	"github.com/waymark-net/waymark/internal/agent/instances"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/nodenames"
 )
 
-func localElsewhere() []places.Other {
-	place, err := api.Here()
+func localElsewhere() []instances.Other {
+	instance, err := api.Here()
 	if err != nil {
 		return nil
 	}
-	return places.Elsewhere(api.Root, places.NamespaceDirectory, place)
+	return instances.Elsewhere(api.Root, instances.NamespaceDirectory, instance)
 }
 
 // mostElsewhere is how many agents of other network namespaces an error names.
@@ -34,13 +34,13 @@ func (o *options) elsewhere() string {
 	}
 	var names []string
 	for _, other := range list[:min(len(list), mostElsewhere)] {
-		names = append(names, cmp.Or(nodenames.Printable(other.Namespace), other.Place.ID))
+		names = append(names, cmp.Or(nodenames.Printable(other.Namespace), other.Instance.ID))
 	}
 	if more := len(list) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
 	first := list[0]
-	ask := "waymark --socket " + first.Place.Socket() + " status"
+	ask := "waymark --socket " + first.Instance.Socket() + " status"
 	if first.Namespace != "" {
 		ask = "ip netns exec " + nodenames.Printable(first.Namespace) + " waymark status"
 	}

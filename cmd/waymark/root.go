@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/cmd/waymark/active"
-	"github.com/waymark-net/waymark/internal/agent/places"
+	"github.com/waymark-net/waymark/internal/agent/instances"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/docgen"
 )
@@ -29,7 +29,7 @@ type options struct {
 	programsLeft func() []string
 
 	// agentsElsewhere finds the running agents of other network namespaces.
-	agentsElsewhere func() []places.Other
+	agentsElsewhere func() []instances.Other
 }
 
 // socketPath is the agent's API socket: --socket, else the default.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/agent/places"
+	"github.com/waymark-net/waymark/internal/agent/instances"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/commandline"
 )
@@ -93,18 +93,18 @@ func TestInterruption(t *testing.T) {
 }
 
 func TestAgentsElsewhere(t *testing.T) {
-	place := api.At("/run/waymark", 4097)
+	instance := api.At("/run/waymark", 4097)
 	for _, tt := range []struct {
-		others []places.Other
+		others []instances.Other
 		want   string
 	}{
 		{nil, "no agent runs in this network namespace; start one with 'waymark agent run --config FILE'"},
-		{[]places.Other{{Place: place}}, "FILE'; other network namespaces have one: netns-4097; ask the first with 'waymark --socket /run/waymark/netns-4097/agent.sock status'"},
-		{[]places.Other{{Place: place, Namespace: "a\x1b[2J"}, {Place: place, Namespace: "b"}}, `have one: "a\x1b[2J", b; ask the first with`},
-		{slices.Repeat([]places.Other{{Place: place, Namespace: "b"}}, 10), "b, b, b, b, b, b, b, b, 2 more; ask the first with 'ip netns exec b waymark status'"},
+		{[]instances.Other{{Instance: instance}}, "FILE'; other network namespaces have one: netns-4097; ask the first with 'waymark --socket /run/waymark/netns-4097/agent.sock status'"},
+		{[]instances.Other{{Instance: instance, Namespace: "a\x1b[2J"}, {Instance: instance, Namespace: "b"}}, `have one: "a\x1b[2J", b; ask the first with`},
+		{slices.Repeat([]instances.Other{{Instance: instance, Namespace: "b"}}, 10), "b, b, b, b, b, b, b, b, 2 more; ask the first with 'ip netns exec b waymark status'"},
 	} {
 		opts := newOptions()
-		opts.agentsElsewhere = func() []places.Other { return tt.others }
+		opts.agentsElsewhere = func() []instances.Other { return tt.others }
 		if err := opts.withoutAgent(api.ErrNoAgent); !strings.HasSuffix(err.Error(), tt.want) && !strings.Contains(err.Error(), tt.want) ||
 			!errors.Is(err, api.ErrNoAgent) {
 			t.Errorf("%v\nwant %s", err, tt.want)

@@ -17,11 +17,11 @@ import (
 	"github.com/waymark-net/waymark/internal/patience"
 )
 
-// starting makes a place whose lock is held, and which has no socket, as of an agent that starts.
-func starting(t *testing.T) (place api.Place, lock *os.File) {
+// starting makes an instance whose lock is held, and which has no socket, as of an agent that starts.
+func starting(t *testing.T) (instance api.Instance, lock *os.File) {
 	t.Helper()
-	place = api.Place{Dir: shortDir(t)}
-	lock, err := os.Create(place.LockFile())
+	instance = api.Instance{Dir: shortDir(t)}
+	lock, err := os.Create(instance.LockFile())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func starting(t *testing.T) (place api.Place, lock *os.File) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		t.Fatal(err)
 	}
-	return place, lock
+	return instance, lock
 }
 
 // An agent that holds its lock, and does not answer yet, is waited for; one that gives up is not.
@@ -39,10 +39,10 @@ func TestStopWaitsForAgentThatStarts(t *testing.T) {
 		answer api.Stopped
 		err    error
 	}
-	stop := func(ctx context.Context, place api.Place, own bool) <-chan end {
+	stop := func(ctx context.Context, instance api.Instance, own bool) <-chan end {
 		ended := make(chan end, 1)
 		go func() {
-			answer, err := stopOrWait(ctx, place.Socket(), own, true)
+			answer, err := stopOrWait(ctx, instance.Socket(), own, true)
 			ended <- end{answer, err}
 		}()
 		return ended
@@ -66,12 +66,12 @@ func TestStopWaitsForAgentThatStarts(t *testing.T) {
 		}
 	}
 	t.Run("it answers", func(t *testing.T) {
-		place, _ := starting(t)
-		ended := stop(t.Context(), place, true)
+		instance, _ := starting(t)
+		ended := stop(t.Context(), instance, true)
 		waits(t, ended)
 		const removed = `{"warnings":[{"code":"tunnel_end_removed","severity":"warning","text":"x","cure":"y"}]}`
 		f := newFakeAgent(t, map[string]string{"POST /v1/stop": removed})
-		if err := os.Symlink(f.socket, filepath.Join(place.Dir, filepath.Base(place.Socket()))); err != nil {
+		if err := os.Symlink(f.socket, filepath.Join(instance.Dir, filepath.Base(instance.Socket()))); err != nil {
 			t.Fatal(err)
 		}
 		if e := within(t, ended); e.err != nil || len(e.answer.Warnings) != 1 || e.answer.Warnings[0].Code != health.TunnelEndRemoved {
@@ -82,8 +82,8 @@ func TestStopWaitsForAgentThatStarts(t *testing.T) {
 		}
 	})
 	t.Run("it gives up", func(t *testing.T) {
-		place, lock := starting(t)
-		ended := stop(t.Context(), place, true)
+		instance, lock := starting(t)
+		ended := stop(t.Context(), instance, true)
 		waits(t, ended)
 		lock.Close()
 		if e := within(t, ended); !errors.Is(e.err, api.ErrNoAgent) {
@@ -91,18 +91,18 @@ func TestStopWaitsForAgentThatStarts(t *testing.T) {
 		}
 	})
 	t.Run("the user gives up", func(t *testing.T) {
-		place, _ := starting(t)
+		instance, _ := starting(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := stop(ctx, place, true)
+		ended := stop(ctx, instance, true)
 		waits(t, ended)
 		cancel()
 		if e := within(t, ended); !errors.Is(e.err, context.Canceled) {
 			t.Error(e.err)
 		}
 	})
-	t.Run("another place, whose lock is not known", func(t *testing.T) {
-		place, _ := starting(t)
-		if e := within(t, stop(t.Context(), place, false)); !errors.Is(e.err, api.ErrNoAgent) {
+	t.Run("another instance, whose lock is not known", func(t *testing.T) {
+		instance, _ := starting(t)
+		if e := within(t, stop(t.Context(), instance, false)); !errors.Is(e.err, api.ErrNoAgent) {
 			t.Error(e.err)
 		}
 	})

@@ -26,15 +26,15 @@ func TestViaFindsInterface(t *testing.T) {
 		}
 	}
 	testnet.Run(t, "ip -6 route add 2001:db8:20::/64 via 2001:db8:10::2")
-	place, err := api.Here()
+	instance, err := api.Here()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(place.Dir, 0o700); err != nil {
+	if err := os.MkdirAll(instance.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(place.Dir) })
-	f := serveFakeAgent(t, place.Socket(), nil)
+	t.Cleanup(func() { os.RemoveAll(instance.Dir) })
+	f := serveFakeAgent(t, instance.Socket(), nil)
 	for _, tt := range []struct{ via, device, refused string }{
 		{"2001:db8:10::2", "near0", ""},
 		{"2001:db8:11::2", "near1", ""},

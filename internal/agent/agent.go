@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waymark-net/waymark/internal/agent/places"
+	"github.com/waymark-net/waymark/internal/agent/instances"
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/health"
@@ -23,7 +23,7 @@ import (
 // Options are fixed for the lifetime of an agent.
 type Options struct {
 	ConfigFile string
-	Place      api.Place
+	Instance   api.Instance
 	NodeName   string // names this node in records, whatever its file says
 	HostName   string // names it where neither does
 	OneClock   bool   // all nodes of the domain use this machine's clock
@@ -35,7 +35,7 @@ type Options struct {
 
 	// System and Open are the machine and its data plane; nil is the real one.
 	System service.System
-	Open   func(api.Place, *slog.Logger) (d Datapath, privatePins bool, err error)
+	Open   func(api.Instance, *slog.Logger) (d Datapath, privatePins bool, err error)
 }
 
 // Agent serves one network namespace: it applies a configuration, and its services do
@@ -49,9 +49,9 @@ type Agent struct {
 	reloads  *reloads          // counts reloads and their result
 	onsets   *onsets           // since when there are warnings
 
-	ending  bool                // guarded by change: no more changes
-	stop    chan bool           // requests the end; true removes the data plane
-	removed chan places.Removal // the answer to true
+	ending  bool                   // guarded by change: no more changes
+	stop    chan bool              // requests the end; true removes the data plane
+	removed chan instances.Removal // the answer to true
 }
 
 // New makes an agent that does nothing yet.
@@ -65,7 +65,7 @@ func New(o Options) *Agent {
 	if o.Open == nil {
 		o.Open = openDatapath
 	}
-	a := &Agent{stop: make(chan bool, 1), removed: make(chan places.Removal, 1)}
+	a := &Agent{stop: make(chan bool, 1), removed: make(chan instances.Removal, 1)}
 	c := &a.core
 	c.options, c.system = o, o.System
 	c.log = service.FollowWarnings(o.Log, func(w health.Warning, at time.Time) { a.onsets.found(w, at) })
@@ -82,23 +82,23 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	held, err := places.Hold(a.options.Place)
+	held, err := instances.Hold(a.options.Instance)
 	if err != nil {
 		return err
 	}
 	defer held.Release()
-	if a.datapath.Datapath, a.privatePins, err = a.options.Open(a.options.Place, a.log); err != nil {
+	if a.datapath.Datapath, a.privatePins, err = a.options.Open(a.options.Instance, a.log); err != nil {
 		return err
 	}
 	if err := a.initialize(file); err != nil {
 		return errors.Join(err, a.datapath.Close())
 	}
-	listener, err := listen(a.options.Place.Socket())
+	listener, err := listen(a.options.Instance.Socket())
 	if err != nil {
 		return errors.Join(err, a.end(false))
 	}
 	server := newServer(a, listener)
-	a.log.Info("serving", "namespace", a.options.Place.ID, "socket", a.options.Place.Socket())
+	a.log.Info("serving", "namespace", a.options.Instance.ID, "socket", a.options.Instance.Socket())
 	if a.options.Ready != nil {
 		a.options.Ready()
 	}
@@ -165,7 +165,7 @@ func (a *Agent) end(removing bool) error {
 	if !removing {
 		return a.datapath.Close()
 	}
-	r := places.RemoveFrom(a.datapath)
+	r := instances.RemoveFrom(a.datapath)
 	a.removed <- r
 	return r.Err
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/agent/agenttest"
-	"github.com/waymark-net/waymark/internal/agent/places"
+	"github.com/waymark-net/waymark/internal/agent/instances"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
@@ -44,7 +44,7 @@ func TestStartAppliesTheFile(t *testing.T) {
 	if closed, removed := h.Datapath.Ended(); closed != 1 || removed != 0 {
 		t.Errorf("closed %d times, removed %d: a signal must leave the data plane", closed, removed)
 	}
-	if _, err := os.Stat(h.Place.Socket()); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(h.Instance.Socket()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is still there: %v", err)
 	}
 	if _, err := h.Client.Status(context.Background()); !errors.Is(err, api.ErrNoAgent) {
@@ -62,7 +62,7 @@ func TestBadFileStartsNothing(t *testing.T) {
 	if h.Datapath.Applications() != 0 {
 		t.Error("a bad file reached the data plane")
 	}
-	if _, err := os.Stat(h.Place.Dir); err == nil {
+	if _, err := os.Stat(h.Instance.Dir); err == nil {
 		t.Error("a bad file made a runtime directory")
 	}
 }
@@ -199,7 +199,7 @@ func TestUnusableKeptStateFallsBackToTheFile(t *testing.T) {
 	if err := h.End(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(h.Place.RunningFile(), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(h.Instance.RunningFile(), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h.Start()
@@ -413,7 +413,7 @@ func TestSecondAgentIsRefused(t *testing.T) {
 	second := *h
 	second.Datapath = agenttest.NewDatapath()
 	err := second.Run()
-	if !errors.Is(err, places.ErrAgentRuns) || !strings.Contains(err.Error(), "waymark agent stop") {
+	if !errors.Is(err, instances.ErrAgentRuns) || !strings.Contains(err.Error(), "waymark agent stop") {
 		t.Errorf("error %v, want a refusal with a cure", err)
 	}
 	if second.Datapath.Applications() != 0 {
@@ -447,7 +447,7 @@ func TestStop(t *testing.T) {
 		t.Errorf("the agent ended with %v", err)
 	}
 	h.Done <- nil
-	if _, err := os.Stat(h.Place.Dir); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(h.Instance.Dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the runtime directory is left: %v", err)
 	}
 

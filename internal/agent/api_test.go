@@ -167,7 +167,7 @@ func TestBadRequests(t *testing.T) {
 func TestSocketIsPrivate(t *testing.T) {
 	h := newHarness(t, agenttest.BaseConfig)
 	h.Start()
-	for path, want := range map[string]os.FileMode{h.Place.Socket(): 0o600, h.Place.Dir: 0o700} {
+	for path, want := range map[string]os.FileMode{h.Instance.Socket(): 0o600, h.Instance.Dir: 0o700} {
 		info, err := os.Stat(path)
 		if err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v; want %v", path, info.Mode(), err, want)

@@ -64,7 +64,7 @@ func (a *Agent) start(file *service.State) error {
 	a.change.Lock()
 	defer a.change.Unlock()
 	defer file.ReturnMemory()
-	path := a.options.Place.RunningFile()
+	path := a.options.Instance.RunningFile()
 	kept, err := service.Restore(path, file)
 	if err != nil {
 		a.logEach(slog.LevelWarn, "changes made at runtime are dropped", err)
@@ -119,7 +119,7 @@ func (a *Agent) reload() (done api.Reloaded, err error) {
 		return done, err
 	}
 	a.reloads.succeed()
-	a.forget(a.options.Place.RunningFile())
+	a.forget(a.options.Instance.RunningFile())
 	begun, known := a.health.lookForLog()
 	a.log.Info("configuration reloaded", "file", a.options.ConfigFile, "warnings_as_before", known)
 	if before.Modified {
@@ -164,7 +164,7 @@ func (a *Agent) edit(change func(*service.State) (*service.State, error)) error 
 	if err := a.apply(next, false); err != nil {
 		return err
 	}
-	if err := next.Save(a.options.Place.RunningFile()); err != nil {
+	if err := next.Save(a.options.Instance.RunningFile()); err != nil {
 		a.log.Warn("a change made at runtime will not survive a restart", "error", err)
 	}
 	return nil

@@ -59,7 +59,7 @@ func (c *core) nameIn(config *config.Config) string {
 func (c *core) forReports() report.Dependencies {
 	return report.Dependencies{
 		Log: c.log, NodeName: c.nodeName, State: &c.state, Tasks: &c.tasks, System: c.system, Datapath: &c.datapath,
-		OneClock: c.options.OneClock, HistoryFile: c.options.Place.HistoryFile(), EventsFile: c.options.Place.EventsFile(),
+		OneClock: c.options.OneClock, HistoryFile: c.options.Instance.HistoryFile(), EventsFile: c.options.Instance.EventsFile(),
 	}
 }
 
@@ -79,7 +79,7 @@ func (c *core) forQueues(records queues.Records) queues.Dependencies {
 		Machine:  queues.Kernel{},
 		NodeName: c.nodeName,
 		Records:  records,
-		File:     c.options.Place.QueuesFile(),
+		File:     c.options.Instance.QueuesFile(),
 	}
 }
 
@@ -92,7 +92,7 @@ func (c *core) forProbes(records probe.Records) probe.Dependencies {
 func (c *core) forTunnels() tunnel.Dependencies {
 	return tunnel.Dependencies{
 		Log: c.log, State: &c.state, Tasks: &c.tasks, System: c.system, Datapath: &c.datapath, Changes: &c.change, Resolve: c.requestResolve,
-		PathMTUFile: c.options.Place.PathMTUFile(),
+		PathMTUFile: c.options.Instance.PathMTUFile(),
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/agent/places"
+	"github.com/waymark-net/waymark/internal/agent/instances"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/coverage"
@@ -56,17 +56,17 @@ type Datapath interface {
 	AwaitLeft()
 }
 
-// openDatapath checks what the data plane of a place needs, and opens it.
-func openDatapath(place api.Place, log *slog.Logger) (Datapath, bool, error) {
+// openDatapath checks what the data plane of an instance needs, and opens it.
+func openDatapath(instance api.Instance, log *slog.Logger) (Datapath, bool, error) {
 	if err := health.CheckCapabilities(); err != nil {
 		return nil, false, err
 	}
-	pins, err := places.PreparePins(api.Root)
+	pins, err := instances.PreparePins(api.Root)
 	if err != nil {
 		return nil, false, err
 	}
-	pins.Sweep(api.Root, place, log)
-	d, err := datapath.Open(datapath.Options{PinPath: pins.Path(place), Log: log})
+	pins.Sweep(api.Root, instance, log)
+	d, err := datapath.Open(datapath.Options{PinPath: pins.Path(instance), Log: log})
 	if err != nil {
 		return nil, false, err
 	}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/waymark-net/waymark/internal/agent/places"
+	"github.com/waymark-net/waymark/internal/agent/instances"
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
@@ -182,7 +182,7 @@ func (a *Agent) postStop(w http.ResponseWriter, r *http.Request) error {
 		service.Answer(w, http.StatusOK, api.Stopped{Warnings: []health.Warning{}})
 		return nil
 	}
-	answer := func(r places.Removal) error {
+	answer := func(r instances.Removal) error {
 		if r.Err == nil {
 			service.Answer(w, http.StatusOK, api.Stopped{Warnings: service.NonNil(r.Warnings)})
 		}

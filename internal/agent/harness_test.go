@@ -30,9 +30,9 @@ func newHarness(t *testing.T, yaml string) *harness {
 	h := &harness{Node: agenttest.New(t, yaml)}
 	h.PrepareAgent = func(ready func()) func(context.Context) error {
 		h.agent = New(Options{
-			ConfigFile: h.File, Place: h.Place, NodeName: "gamma", Version: "test", System: h.System,
+			ConfigFile: h.File, Instance: h.Instance, NodeName: "gamma", Version: "test", System: h.System,
 			Log:   slog.New(slog.NewTextHandler(h.Log, nil)),
-			Open:  func(api.Place, *slog.Logger) (Datapath, bool, error) { return h.Datapath, false, nil },
+			Open:  func(api.Instance, *slog.Logger) (Datapath, bool, error) { return h.Datapath, false, nil },
 			Ready: ready, Manager: h.manager,
 		})
 		h.agent.services = append(h.agent.services, h.more...)

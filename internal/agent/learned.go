@@ -95,7 +95,7 @@ type savedNames struct {
 
 // Open reads what an earlier agent learned.
 func (l *learned) Open() error {
-	path := l.options.Place.NamesFile()
+	path := l.options.Instance.NamesFile()
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -174,7 +174,7 @@ func (l *learned) follow(want *config.NamesFrom) {
 }
 
 func (l *learned) forget() {
-	if err := os.Remove(l.options.Place.NamesFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(l.options.Instance.NamesFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		l.log.Warn("delete the names of other nodes that were learned", "error", err)
 	}
 }
@@ -262,7 +262,7 @@ func (l *learned) heard(from *config.NamesFrom, names *nodenames.Names) {
 	l.rename()
 	b, err := json.Marshal(kept)
 	if err == nil {
-		err = replacefile.Write(l.options.Place.NamesFile(), b, 0o600)
+		err = replacefile.Write(l.options.Instance.NamesFile(), b, 0o600)
 	}
 	if err != nil {
 		l.log.Warn("the next agent will not know the names of other nodes until it is told", "error", err)

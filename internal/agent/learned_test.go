@@ -101,7 +101,7 @@ func TestLearnedNames(t *testing.T) {
 	if n := names(); n.Node(7) != "" || n.Node(3) != "r3" || h.Warned(health.NamesUnanswered) {
 		t.Errorf("after names-from: %+v", n.List())
 	}
-	if _, err := os.Stat(h.Place.NamesFile()); !os.IsNotExist(err) {
+	if _, err := os.Stat(h.Instance.NamesFile()); !os.IsNotExist(err) {
 		t.Error(err)
 	}
 }
@@ -184,18 +184,18 @@ func TestForgottenNames(t *testing.T) {
 // Names that an earlier agent learned are forgotten when the file names no collector any more.
 func TestNamesWithoutCollector(t *testing.T) {
 	h := newHarness(t, agenttest.BaseConfig)
-	if err := os.MkdirAll(h.Place.Dir, 0o700); err != nil {
+	if err := os.MkdirAll(h.Instance.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	kept := `{"collector": "http://[::1]:4780", "nodes": [{"node_id": 7, "name": "r7", "interfaces": []}]}`
-	if err := os.WriteFile(h.Place.NamesFile(), []byte(kept), 0o600); err != nil {
+	if err := os.WriteFile(h.Instance.NamesFile(), []byte(kept), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h.Start()
 	if n, ok := h.Series("waymark_names_learned"); n != 0 || !ok {
 		t.Errorf("%v ids", n)
 	}
-	if _, err := os.Stat(h.Place.NamesFile()); !os.IsNotExist(err) {
+	if _, err := os.Stat(h.Instance.NamesFile()); !os.IsNotExist(err) {
 		t.Error(err)
 	}
 }

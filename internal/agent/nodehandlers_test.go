@@ -139,7 +139,7 @@ func TestChangesOfNothing(t *testing.T) {
 			t.Errorf("%s: applied %d times, modified %v", name, n, h.Status().Modified)
 		}
 	}
-	if _, err := os.Stat(h.Place.RunningFile()); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(h.Instance.RunningFile()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a state is kept: %v", err)
 	}
 	id := ioam.SchemaID(9)

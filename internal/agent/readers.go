@@ -110,16 +110,16 @@ func (r *readers) Warnings(*service.State) []health.Warning {
 
 // start opens the socket. The caller holds r.mu.
 func (r *readers) start() error {
-	place := r.options.Place
-	l, err := listen(place.ReadSocket())
+	instance := r.options.Instance
+	l, err := listen(instance.ReadSocket())
 	if err != nil {
 		return err
 	}
 	// Only the names of files that one knows can be reached; each file has its own mode.
-	for _, dir := range []string{filepath.Dir(place.Dir), place.Dir} {
+	for _, dir := range []string{filepath.Dir(instance.Dir), instance.Dir} {
 		err = errors.Join(err, openWay(dir))
 	}
-	if err = errors.Join(err, os.Chmod(place.ReadSocket(), 0o666)); err != nil {
+	if err = errors.Join(err, os.Chmod(instance.ReadSocket(), 0o666)); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	r.gate = &gate{UnixListener: l.(*net.UnixListener), group: r.group, gid: r.gid, byUser: make(map[uint32]int)}
@@ -150,14 +150,14 @@ func (r *readers) stop() {
 	}
 	r.server.Close()
 	<-r.served
-	_ = os.Remove(r.options.Place.ReadSocket()) // the listener has removed it
+	_ = os.Remove(r.options.Instance.ReadSocket()) // the listener has removed it
 	r.closeWay()
 	r.server = nil
 }
 
 // closeWay lets only root pass the directory.
 func (r *readers) closeWay() {
-	_ = os.Chmod(r.options.Place.Dir, os.FileMode(0o700)) // it may be gone with all else
+	_ = os.Chmod(r.options.Instance.Dir, os.FileMode(0o700)) // it may be gone with all else
 }
 
 func (r *readers) Close(bool) {

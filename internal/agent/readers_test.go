@@ -92,7 +92,7 @@ func TestReadGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := newHarness(t, strings.Replace(agenttest.BaseConfig, "node: {", "node: {read-group: daemon, ", 1))
-	for dir := filepath.Dir(filepath.Dir(h.Place.Dir)); dir != "/"; dir = filepath.Dir(dir) { // that of the test is root's alone
+	for dir := filepath.Dir(filepath.Dir(h.Instance.Dir)); dir != "/"; dir = filepath.Dir(dir) { // that of the test is root's alone
 		if err := openWay(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -105,13 +105,13 @@ func TestReadGroup(t *testing.T) {
 		groups                []uint32
 		want                  string
 	}{
-		{"by its group", h.Place.ReadSocket(), "GET /v1/status", gid, nil, `200 {`},
-		{"by a further group", h.Place.ReadSocket(), "GET /v1/warnings", other, []uint32{7, uint32(gid)}, "200 ["},
-		{"among many groups", h.Place.ReadSocket(), "GET /v1/status", other, append(make([]uint32, 300), uint32(gid)), "200 {"},
-		{"a stranger", h.Place.ReadSocket(), "GET /v1/status", other, []uint32{7}, `403 {"error":"only root and the members of the group daemon`},
-		{"a change", h.Place.ReadSocket(), "POST /v1/reload", gid, nil, `403 {"error":"the members of node.read-group change nothing`},
-		{"a removal", h.Place.ReadSocket(), "DELETE /v1/namespaces/123", gid, nil, "403 "},
-		{"the socket for root", h.Place.Socket(), "GET /v1/status", gid, nil, "permission denied"},
+		{"by its group", h.Instance.ReadSocket(), "GET /v1/status", gid, nil, `200 {`},
+		{"by a further group", h.Instance.ReadSocket(), "GET /v1/warnings", other, []uint32{7, uint32(gid)}, "200 ["},
+		{"among many groups", h.Instance.ReadSocket(), "GET /v1/status", other, append(make([]uint32, 300), uint32(gid)), "200 {"},
+		{"a stranger", h.Instance.ReadSocket(), "GET /v1/status", other, []uint32{7}, `403 {"error":"only root and the members of the group daemon`},
+		{"a change", h.Instance.ReadSocket(), "POST /v1/reload", gid, nil, `403 {"error":"the members of node.read-group change nothing`},
+		{"a removal", h.Instance.ReadSocket(), "DELETE /v1/namespaces/123", gid, nil, "403 "},
+		{"the socket for root", h.Instance.Socket(), "GET /v1/status", gid, nil, "permission denied"},
 	} {
 		got, err := askAs(tt.socket, tt.request, nobody, tt.gid, tt.groups)
 		if err != nil {
@@ -121,8 +121,8 @@ func TestReadGroup(t *testing.T) {
 			t.Errorf("%s: %.200s, want %s", tt.what, got, tt.want)
 		}
 	}
-	checkUserBound(t, h.Place.ReadSocket(), gid)
-	if info, err := os.Stat(h.Place.Dir); err != nil || info.Mode().Perm() != 0o711 {
+	checkUserBound(t, h.Instance.ReadSocket(), gid)
+	if info, err := os.Stat(h.Instance.Dir); err != nil || info.Mode().Perm() != 0o711 {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
 	h.Write(strings.Replace(agenttest.BaseConfig, "node: {", "node: {read-group: nosuchgroup, ", 1))
@@ -133,10 +133,10 @@ func TestReadGroup(t *testing.T) {
 	if _, err := h.Client.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(h.Place.ReadSocket()); err == nil {
+	if _, err := os.Stat(h.Instance.ReadSocket()); err == nil {
 		t.Error("the socket stays")
 	}
-	if info, err := os.Stat(h.Place.Dir); err != nil || info.Mode().Perm() != 0o700 {
+	if info, err := os.Stat(h.Instance.Dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
 	checkUnserved(t, h, gid)
@@ -146,7 +146,7 @@ func TestReadGroup(t *testing.T) {
 // again.
 func checkUnserved(t *testing.T, h *harness, gid int) {
 	t.Helper()
-	inTheWay := filepath.Join(h.Place.ReadSocket(), "file")
+	inTheWay := filepath.Join(h.Instance.ReadSocket(), "file")
 	if err := os.MkdirAll(inTheWay, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func checkUnserved(t *testing.T, h *harness, gid int) {
 			}
 			continue
 		}
-		if got, err := askAs(h.Place.ReadSocket(), "GET /v1/warnings", 65534, gid, nil); err != nil || !strings.HasPrefix(got, "200 ") {
+		if got, err := askAs(h.Instance.ReadSocket(), "GET /v1/warnings", 65534, gid, nil); err != nil || !strings.HasPrefix(got, "200 ") {
 			t.Errorf("%s %v", got, err)
 		}
 	}

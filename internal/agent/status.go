@@ -27,7 +27,7 @@ func (a *Agent) status() (api.Status, error) {
 	node := s.Resolved.Node
 	out := api.Status{
 		Version:    a.options.Version,
-		Agent:      a.options.Place.ID,
+		Agent:      a.options.Instance.ID,
 		PID:        os.Getpid(),
 		Started:    instant.Of(a.started),
 		ConfigFile: a.options.ConfigFile,

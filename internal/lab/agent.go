@@ -32,12 +32,12 @@ var agentStartTimeout = patience.Of(30 * time.Second)
 
 // Agent is a running `waymark agent run` of a node.
 type Agent struct {
-	Place   api.Place
-	Config  string // path of its configuration
-	Log     string // path of its log
-	Process *os.Process
-	done    chan struct{}
-	err     error
+	Instance api.Instance
+	Config   string // path of its configuration
+	Log      string // path of its log
+	Process  *os.Process
+	done     chan struct{}
+	err      error
 }
 
 // Done is closed when the agent has ended.
@@ -68,13 +68,13 @@ func (l *Lab) startAgents(ctx context.Context) error {
 // agentLog is the log file of the lab's own agent of a node.
 func (l *Lab) agentLog(node string) string { return filepath.Join(l.directory, node+".log") }
 
-// Place is where the node's agent keeps its files.
-func (n *Node) Place() (place api.Place, err error) {
+// Instance is that of the node's agent.
+func (n *Node) Instance() (instance api.Instance, err error) {
 	err = n.Do(func() (err error) {
-		place, err = api.Here()
+		instance, err = api.Here()
 		return err
 	})
-	return place, err
+	return instance, err
 }
 
 // StartAgent runs the agent in the node with a configuration and waits until
@@ -86,15 +86,15 @@ func (n *Node) StartAgent(ctx context.Context, configuration []byte) (*Agent, er
 	if err := mountBPF(bpfDirectory); err != nil {
 		return nil, err
 	}
-	place, err := n.Place()
+	instance, err := n.Instance()
 	if err != nil {
 		return nil, err
 	}
 	a := &Agent{
-		Place:  place,
-		Config: filepath.Join(n.lab.directory, n.Name()+".yaml"),
-		Log:    n.lab.agentLog(n.Name()),
-		done:   make(chan struct{}),
+		Instance: instance,
+		Config:   filepath.Join(n.lab.directory, n.Name()+".yaml"),
+		Log:      n.lab.agentLog(n.Name()),
+		done:     make(chan struct{}),
 	}
 	if err := os.WriteFile(a.Config, configuration, 0o644); err != nil {
 		return nil, err
@@ -106,11 +106,11 @@ func (n *Node) StartAgent(ctx context.Context, configuration []byte) (*Agent, er
 	defer log.Close()
 	err = update(n.lab.directory, func(s *state) {
 		for _, known := range s.Agents {
-			if known.ID == place.ID {
+			if known.ID == instance.ID {
 				return
 			}
 		}
-		s.Agents = append(s.Agents, agentRecord{Node: n.Name(), ID: place.ID})
+		s.Agents = append(s.Agents, agentRecord{Node: n.Name(), ID: instance.ID})
 	})
 	if err != nil {
 		return nil, err
@@ -139,14 +139,14 @@ func (n *Node) StartAgent(ctx context.Context, configuration []byte) (*Agent, er
 // Reconfigure gives the node's running agent another configuration, which is in force
 // on return.
 func (n *Node) Reconfigure(ctx context.Context, configuration []byte) error {
-	place, err := n.Place()
+	instance, err := n.Instance()
 	if err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(n.lab.directory, n.Name()+".yaml"), configuration, 0o644); err != nil {
 		return err
 	}
-	if _, err := api.NewClient(place.Socket()).Reload(ctx); err != nil {
+	if _, err := api.NewClient(instance.Socket()).Reload(ctx); err != nil {
 		return fmt.Errorf("change the configuration of the agent of %s: %w", n.Name(), err)
 	}
 	return nil
@@ -156,7 +156,7 @@ func (n *Node) Reconfigure(ctx context.Context, configuration []byte) error {
 func (a *Agent) await(ctx context.Context, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, agentStartTimeout)
 	defer cancel()
-	client := api.NewClient(a.Place.Socket())
+	client := api.NewClient(a.Instance.Socket())
 	for {
 		call, cancel := context.WithTimeout(ctx, patience.Of(time.Second))
 		_, err := client.Status(call)
@@ -173,7 +173,7 @@ func (a *Agent) await(ctx context.Context, node string) error {
 			if !errors.Is(err, context.DeadlineExceeded) {
 				return err
 			}
-			return fmt.Errorf("the agent of %s does not answer at %s after %v%s", node, a.Place.Socket(), agentStartTimeout, a.tail())
+			return fmt.Errorf("the agent of %s does not answer at %s after %v%s", node, a.Instance.Socket(), agentStartTimeout, a.tail())
 		}
 	}
 }
@@ -194,12 +194,12 @@ func (a *Agent) tail() string {
 // removeAgent removes the state of an agent in the kernel and in files, its programs
 // first: they would run as long as the namespace is in use.
 func (n *Node) removeAgent(ctx context.Context) error {
-	place, err := n.Place()
+	instance, err := n.Instance()
 	if err != nil {
 		return err
 	}
-	_, err = os.Stat(place.Dir)
-	_, pinned := os.Stat(filepath.Join(bpfDirectory, place.ID))
+	_, err = os.Stat(instance.Dir)
+	_, pinned := os.Stat(filepath.Join(bpfDirectory, instance.ID))
 	if err != nil && pinned != nil {
 		return nil
 	}
@@ -211,7 +211,7 @@ func (n *Node) removeAgent(ctx context.Context) error {
 			n.lab.log.Warn("the state of an agent was not removed in order", "node", n.Name(), "error", err, "output", string(bytes.TrimSpace(out)))
 		}
 	}
-	return removeAgentFiles(place.ID)
+	return removeAgentFiles(instance.ID)
 }
 
 // removeAgentFiles removes what may be left of an agent. Its namespace is removed too,

@@ -65,10 +65,10 @@ func (l *Lab) Status() (Status, error) {
 		}
 		if node := l.nodes[spec.Name]; node != nil {
 			n.Up = true
-			if place, err := node.Place(); err == nil {
-				n.AgentRuns = listens(place.Socket())
+			if instance, err := node.Instance(); err == nil {
+				n.AgentRuns = listens(instance.Socket())
 				if n.AgentRuns || started[spec.Name] {
-					n.Agent = place.Socket()
+					n.Agent = instance.Socket()
 				}
 			}
 		}

@@ -143,8 +143,8 @@ var layers = map[string]string{
 	"internal/agent/queues": "internal/agent/service internal/api internal/config internal/datapath/queue internal/exponential internal/health internal/insight internal/instant internal/metrics internal/model internal/record internal/replacefile",
 	"internal/agent/tunnel": "internal/agent/service internal/api internal/config internal/health internal/icmpv6 internal/metrics internal/model internal/pathmtu internal/reference internal/replacefile internal/socketdrops internal/tunnelerror",
 	// Who has which network namespace of the machine.
-	"internal/agent/places": "internal/api internal/datapath internal/health internal/problem",
-	"internal/agent": "ioam internal/agent/measure internal/agent/places internal/agent/probe internal/agent/queues internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/collectorapi internal/config internal/coverage internal/datapath " +
+	"internal/agent/instances": "internal/api internal/datapath internal/health internal/problem",
+	"internal/agent": "ioam internal/agent/instances internal/agent/measure internal/agent/probe internal/agent/queues internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/collectorapi internal/config internal/coverage internal/datapath " +
 		"internal/dryrun internal/edgetoedge internal/health internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/problem internal/replacefile internal/supervisor",
 	"internal/dryrun":     "internal/ipv6 internal/model internal/problem internal/reference",
 	"internal/instant":    "",
@@ -166,7 +166,7 @@ var layers = map[string]string{
 	// What a collector has kept, by its API alone.
 	"internal/collectorapi": "internal/commandline internal/inputfile internal/problem internal/record",
 	"internal/history":      "internal/collectorapi internal/columns internal/commandline internal/instant internal/problem internal/record internal/recordfilter",
-	"cmd/waymark": "ioam cmd/waymark/active internal/agent internal/agent/places internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/exponential internal/health internal/history " +
+	"cmd/waymark": "ioam cmd/waymark/active internal/agent internal/agent/instances internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/exponential internal/health internal/history " +
 		"internal/insight internal/instant internal/iproute2 internal/journal internal/loss internal/model internal/nodenames internal/patience internal/pot internal/problem internal/record internal/recordfilter internal/recordfilter/filterflags " +
 		"internal/replacefile internal/secretfile internal/supervisor",
 	"cmd/waymark/active": "ioam srv6 stamp internal/api internal/columns internal/commandline internal/config internal/health internal/icmpv6 internal/nodenames internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/problem " +
@@ -191,7 +191,7 @@ var layers = map[string]string{
 
 	// Benchmarks: what is measured, how, and how it is drawn.
 	"bench/executed":    "",
-	"bench/experiments": "ioam srv6 stamp bench/executed bench/harness bench/report internal/agent/places internal/api internal/collect/sender internal/datapath internal/problem internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
+	"bench/experiments": "ioam srv6 stamp bench/executed bench/harness bench/report internal/agent/instances internal/api internal/collect/sender internal/datapath internal/problem internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
 	"bench/harness":     "ioam ipfix bench/report internal/agent/report internal/agent/service internal/datapath internal/instant internal/model internal/problem internal/record internal/routing internal/sink internal/sink/ipfixsink",
 	"bench/report":      "internal/instant internal/problem",
 

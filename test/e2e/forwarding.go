@@ -89,11 +89,11 @@ func KnowsSegments(t *testing.T, state *ebpf.Map) bool {
 // openPinned opens a map of an agent's programs.
 func openPinned(t *testing.T, n *lab.Node, name string) *ebpf.Map {
 	t.Helper()
-	place, err := n.Place()
+	instance, err := n.Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := ebpf.LoadPinnedMap(filepath.Join(api.Root, "bpf", place.ID, name), nil)
+	m, err := ebpf.LoadPinnedMap(filepath.Join(api.Root, "bpf", instance.ID, name), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ type Journal struct {
 // Keep starts a journal that ends with the test.
 func Keep(t *testing.T, l *lab.Lab, node string) *Journal {
 	t.Helper()
-	place, err := l.Node(node).Place()
+	instance, err := l.Node(node).Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func Keep(t *testing.T, l *lab.Lab, node string) *Journal {
 	ready, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		err := api.NewClient(place.Socket()).Observe(ctx, api.RecordFilter{}, func() { close(ready) }, j.addRecord)
+		err := api.NewClient(instance.Socket()).Observe(ctx, api.RecordFilter{}, func() { close(ready) }, j.addRecord)
 		j.fail(err)
 	}()
 	t.Cleanup(func() { cancel(); <-ended })

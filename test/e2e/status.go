@@ -42,11 +42,11 @@ func CheckCounters(t *testing.T, l *lab.Lab, node string, want map[string]uint64
 // StatusOf is what the agent of a node reports about itself.
 func StatusOf(t *testing.T, l *lab.Lab, node string) api.Status {
 	t.Helper()
-	place, err := l.Node(node).Place()
+	instance, err := l.Node(node).Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := api.NewClient(place.Socket()).Status(t.Context())
+	s, err := api.NewClient(instance.Socket()).Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func (n *Node) Serve(assemble func(*Agent) []service.Service) {
 func (a *Agent) run(ctx context.Context, ready func()) error {
 	file, err := service.LoadFile(a.node.File, a.node.System)
 	if err == nil {
-		err = os.MkdirAll(a.node.Place.Dir, 0o700)
+		err = os.MkdirAll(a.node.Instance.Dir, 0o700)
 	}
 	if err != nil {
 		return err
@@ -63,10 +63,10 @@ func (a *Agent) run(ctx context.Context, ready func()) error {
 	if err := a.apply(file); err != nil {
 		return err
 	}
-	if err := os.Remove(a.node.Place.Socket()); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(a.node.Instance.Socket()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	listener, err := net.Listen("unix", a.node.Place.Socket())
+	listener, err := net.Listen("unix", a.node.Instance.Socket())
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ import (
 // Node is what a test's agent runs on, with a client of its API.
 type Node struct {
 	T        *testing.T
-	Place    api.Place
+	Instance api.Instance
 	File     string // of the configuration
 	Datapath *Datapath
 	System   *System
@@ -68,10 +68,10 @@ func New(t *testing.T, yaml string) *Node {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	h := &Node{
-		T: t, Place: api.At(filepath.Join(dir, "run"), 42), File: filepath.Join(dir, "node.yaml"),
+		T: t, Instance: api.At(filepath.Join(dir, "run"), 42), File: filepath.Join(dir, "node.yaml"),
 		Datapath: NewDatapath(), System: NewSystem(),
 	}
-	h.Client = api.NewClient(h.Place.Socket())
+	h.Client = api.NewClient(h.Instance.Socket())
 	h.Write(yaml)
 	return h
 }
@@ -127,12 +127,12 @@ func (h *Node) End() error {
 // socket, which the kernel closes.
 func (h *Node) Crash() {
 	h.T.Helper()
-	kept, err := os.ReadFile(h.Place.RunningFile())
+	kept, err := os.ReadFile(h.Instance.RunningFile())
 	if err := h.End(); err != nil {
 		h.T.Fatal(err)
 	}
 	if err == nil {
-		if err := os.WriteFile(h.Place.RunningFile(), kept, 0o600); err != nil {
+		if err := os.WriteFile(h.Instance.RunningFile(), kept, 0o600); err != nil {
 			h.T.Fatal(err)
 		}
 	}
@@ -175,7 +175,7 @@ func (h *Node) Request(method, path, body string) (int, string) {
 	h.T.Helper()
 	c := http.Client{
 		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", h.Place.Socket())
+			return (&net.Dialer{}).DialContext(ctx, "unix", h.Instance.Socket())
 		}},
 	}
 	req, err := http.NewRequest(method, "http://agent"+path, strings.NewReader(body))

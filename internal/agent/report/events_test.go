@@ -142,11 +142,11 @@ func checkKept(t *testing.T, h *historyHarness, began string) {
 	if err := h.End(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(h.Place.EventsFile(), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(h.Instance.EventsFile(), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h.Start()
-	if _, err := os.Stat(h.Place.EventsFile() + ".broken"); err != nil || len(eventsOf(t, h.Client, api.EventQuery{})) != 0 {
+	if _, err := os.Stat(h.Instance.EventsFile() + ".broken"); err != nil || len(eventsOf(t, h.Client, api.EventQuery{})) != 0 {
 		t.Error(err)
 	}
 }

@@ -60,7 +60,7 @@ func newHistoryHarness(t *testing.T, yaml string) *historyHarness {
 		d := Dependencies{
 			Log: a.Logger, NodeName: func() string { return agenttest.NodeName }, State: &a.State, Tasks: &a.Tasks, System: h.System,
 			Datapath:    h.Datapath,
-			HistoryFile: h.Place.HistoryFile(), EventsFile: h.Place.EventsFile(), OneClock: true,
+			HistoryFile: h.Instance.HistoryFile(), EventsFile: h.Instance.EventsFile(), OneClock: true,
 		}
 		clock, sinks := NewClock(d), NewSinks(d, os.Stdout, nil)
 		h.records = NewRecords(d, clock, sinks, a.Closing)
@@ -235,11 +235,11 @@ func TestHistoryIsKept(t *testing.T) {
 	if err := h.End(); err != nil {
 		t.Fatal(err)
 	}
-	kept, err := os.ReadFile(h.Place.HistoryFile())
+	kept, err := os.ReadFile(h.Instance.HistoryFile())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(h.Place.HistoryFile(), kept[:len(kept)-5], 0o600); err != nil { // as one that is killed leaves it
+	if err := os.WriteFile(h.Instance.HistoryFile(), kept[:len(kept)-5], 0o600); err != nil { // as one that is killed leaves it
 		t.Fatal(err)
 	}
 	h.Start()
@@ -250,11 +250,11 @@ func TestHistoryIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept[len(kept)-5] ^= 1 // a checksum
-	if err := os.WriteFile(h.Place.HistoryFile(), kept, 0o600); err != nil {
+	if err := os.WriteFile(h.Instance.HistoryFile(), kept, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h.Start()
-	if _, err := os.Stat(h.Place.HistoryFile() + ".broken"); err != nil || !strings.Contains(h.Log.String(), "set aside") {
+	if _, err := os.Stat(h.Instance.HistoryFile() + ".broken"); err != nil || !strings.Contains(h.Log.String(), "set aside") {
 		t.Errorf("a broken file: %v\n%s", err, h.Log)
 	}
 	if r := h.report(t, api.HistoryTime{Last: 10 * time.Minute}); r.Records != 30 {

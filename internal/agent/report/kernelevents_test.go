@@ -38,7 +38,7 @@ func TestKernelEventsAreHeard(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		client := api.NewClient(h.Place.Socket())
+		client := api.NewClient(h.Instance.Socket())
 		ended <- client.Observe(ctx, api.RecordFilter{}, func() { close(ready) }, func([]byte) error { return nil })
 	}()
 	<-ready

@@ -88,7 +88,7 @@ names:
 `)
 	h.Start()
 	x := h.shared
-	names, err := api.NewClient(h.Place.Socket()).Names(t.Context())
+	names, err := api.NewClient(h.Instance.Socket()).Names(t.Context())
 	if err != nil || names.Node(3) != "r3" || names.Interface(3, 301) != "east0" || names.Description(3, 301) != "to r4" ||
 		names.Node(2) != agenttest.NodeName ||
 		names.Interface(2, 201) != "eth0" {

@@ -24,7 +24,7 @@ func newHarness(t *testing.T, yaml string) *harness {
 	h.Serve(func(a *agenttest.Agent) []service.Service {
 		h.agent = a
 		d := Dependencies{Log: a.Logger, State: &a.State, Tasks: &a.Tasks, System: h.System, Datapath: h.Datapath,
-			Changes: &a.Changes, Resolve: func() {}, PathMTUFile: h.Place.PathMTUFile()}
+			Changes: &a.Changes, Resolve: func() {}, PathMTUFile: h.Instance.PathMTUFile()}
 		h.paths = NewPathMTUs(d)
 		h.errors = NewErrors(d, h.paths)
 		return []service.Service{NewSources(d), h.paths, h.errors}

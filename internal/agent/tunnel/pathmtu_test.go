@@ -69,7 +69,7 @@ func TestPathMTUFileDamaged(t *testing.T) {
 	h := newHarness(t, agenttest.TunnelConfig)
 	h.Start()
 	h.Crash()
-	if err := os.WriteFile(h.Place.PathMTUFile(), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(h.Instance.PathMTUFile(), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h.Start()

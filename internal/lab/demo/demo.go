@@ -122,11 +122,11 @@ type session struct {
 
 // run sends the traffic while both captures and the agent's records are read.
 func (s *session) run(ctx context.Context) error {
-	place, err := s.lab.Node(collector).Place()
+	instance, err := s.lab.Node(collector).Instance()
 	if err != nil {
 		return err
 	}
-	client := api.NewClient(place.Socket())
+	client := api.NewClient(instance.Socket())
 	stream, stop := context.WithCancel(ctx)
 	defer stop()
 	s.records, err = newObserver(stream, s.show, func(ctx context.Context, ready func(), line func([]byte) error) error {

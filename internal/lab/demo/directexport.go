@@ -164,11 +164,11 @@ func (s *session) change(ctx context.Context, node string) error {
 	if err := n.Reconfigure(ctx, withDirectExport(*s.lab.Topology().Node(node).Agent.Settings).Marshal()); err != nil {
 		return err
 	}
-	place, err := n.Place()
+	instance, err := n.Instance()
 	if err != nil {
 		return err
 	}
-	client := api.NewClient(place.Socket())
+	client := api.NewClient(instance.Socket())
 	return wait(ctx, func() (bool, error) {
 		status, err := client.Status(ctx)
 		return err == nil && !slices.ContainsFunc(status.Records.Sinks, func(e api.Sink) bool { return e.Connected == nil || !*e.Connected }), err
@@ -204,11 +204,11 @@ func withDirectExport(c config.Config) *config.Config {
 
 // inserted is how many packets got a header so far.
 func (s *session) inserted(ctx context.Context) (sum uint64, err error) {
-	place, err := s.lab.Node(encapsulator).Place()
+	instance, err := s.lab.Node(encapsulator).Instance()
 	if err != nil {
 		return 0, err
 	}
-	status, err := api.NewClient(place.Socket()).Status(ctx)
+	status, err := api.NewClient(instance.Socket()).Status(ctx)
 	for _, i := range status.Interfaces {
 		sum += i.Egress[model.OutcomeEncapTunneled.String()]
 	}

@@ -105,7 +105,7 @@ func measureLosses(ctx context.Context, o Options, show *printer) (part *losses,
 }
 
 func (p *losses) run(ctx context.Context) error {
-	place, err := p.lab.Node("ingress").Place()
+	instance, err := p.lab.Node("ingress").Instance()
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (p *losses) run(ctx context.Context) error {
 	defer stop()
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- api.NewClient(place.Socket()).Observe(stream, api.RecordFilter{}, func() { close(ready) }, p.addRecord)
+		ended <- api.NewClient(instance.Socket()).Observe(stream, api.RecordFilter{}, func() { close(ready) }, p.addRecord)
 	}()
 	select {
 	case <-ready:

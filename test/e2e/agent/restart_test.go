@@ -60,11 +60,11 @@ func TestAgentsComeAndGoUnderTraffic(t *testing.T) {
 // reload changes an agent's file several times and waits for each change.
 func reload(t *testing.T, l *lab.Lab, node string) {
 	t.Helper()
-	place, err := l.Node(node).Place()
+	instance, err := l.Node(node).Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, before := api.NewClient(place.Socket()), string(l.Topology().Node(node).Agent.Config)
+	client, before := api.NewClient(instance.Socket()), string(l.Topology().Node(node).Agent.Config)
 	for data := 1; data <= 5; data++ {
 		changed := strings.Replace(before, "{id: 123}", fmt.Sprintf("{id: 123, data: 0x%08x}", data), 1)
 		if changed == before {

@@ -208,11 +208,11 @@ func TestAgentRefusesAndRemoves(t *testing.T) {
 // checkNothingThere checks that a node has neither a runtime directory nor pins.
 func checkNothingThere(t *testing.T, l *lab.Lab, node string) {
 	t.Helper()
-	place, err := l.Node(node).Place()
+	instance, err := l.Node(node).Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{place.Dir, filepath.Join(api.Root, "bpf", place.ID)} {
+	for _, path := range []string{instance.Dir, filepath.Join(api.Root, "bpf", instance.ID)} {
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s exists: %v", path, err)
 		}
@@ -245,11 +245,11 @@ func TestStartWithoutCapabilities(t *testing.T) {
 			t.Errorf("doctor without %s: %v, %s", lost, err, out)
 		}
 	}
-	place, err := l.Node("router").Place()
+	instance, err := l.Node("router").Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{place.Socket(), filepath.Join(api.Root, "bpf", place.ID)} {
+	for _, path := range []string{instance.Socket(), filepath.Join(api.Root, "bpf", instance.ID)} {
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s was left: %v", path, err)
 		}

@@ -94,11 +94,11 @@ func TestCollectPaths(t *testing.T) {
 func suppressed(t *testing.T, l *lab.Lab) (sum uint64) {
 	t.Helper()
 	for _, node := range []string{"athos", "porthos", "aramis"} {
-		place, err := l.Node(node).Place()
+		instance, err := l.Node(node).Instance()
 		if err != nil {
 			t.Fatal(err)
 		}
-		status, err := api.NewClient(place.Socket()).Status(t.Context())
+		status, err := api.NewClient(instance.Socket()).Status(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,12 +155,12 @@ func checkPath(t *testing.T, p *record.Path, line string, whole bool) {
 func awaitConnected(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	for _, node := range []string{"athos", "porthos", "aramis"} {
-		place, err := l.Node(node).Place()
+		instance, err := l.Node(node).Instance()
 		if err != nil {
 			t.Fatal(err)
 		}
 		e2e.Await(t, node+" exports", 20*time.Second, func() bool {
-			status, err := api.NewClient(place.Socket()).Status(t.Context())
+			status, err := api.NewClient(instance.Socket()).Status(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

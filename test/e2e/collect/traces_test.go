@@ -30,12 +30,12 @@ names-from: {collector: "http://[::1]:4780", interval: 1s}
 // awaitName waits until a node knows the name of another and of its last interface.
 func awaitName(t *testing.T, l *lab.Lab, node string, id ioam.NodeID, name string) {
 	t.Helper()
-	place, err := l.Node(node).Place()
+	instance, err := l.Node(node).Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
 	e2e.Await(t, node+" knows "+name, 20*time.Second, func() bool {
-		names, err := api.NewClient(place.Socket()).Names(t.Context())
+		names, err := api.NewClient(instance.Socket()).Names(t.Context())
 		return err == nil && names.Node(id) == name && names.Interface(id, ioam.InterfaceID(100*id+2)) == "eth1"
 	})
 }
@@ -117,12 +117,12 @@ node: {id: 3`)
 // awaitExporters waits until both sinks of aramis are connected.
 func awaitExporters(t *testing.T, l *lab.Lab) {
 	t.Helper()
-	place, err := l.Node("aramis").Place()
+	instance, err := l.Node("aramis").Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
 	e2e.Await(t, "the exporters are connected", 20*time.Second, func() bool {
-		status, err := api.NewClient(place.Socket()).Status(t.Context())
+		status, err := api.NewClient(instance.Socket()).Status(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,12 +143,12 @@ func describe(t *testing.T, l *lab.Lab, node, name, text string) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	place, err := l.Node(node).Place()
+	instance, err := l.Node(node).Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
 	e2e.Await(t, "the agent knows the description", 20*time.Second, func() bool {
-		names, err := api.NewClient(place.Socket()).Names(t.Context())
+		names, err := api.NewClient(instance.Socket()).Names(t.Context())
 		return err == nil && names.Node(2) == node && names.Description(2, 202) == text
 	})
 }
@@ -156,12 +156,12 @@ func describe(t *testing.T, l *lab.Lab, node, name, text string) {
 // awaitExporter waits until the sinks of a node are connected.
 func awaitExporter(t *testing.T, l *lab.Lab, node string) {
 	t.Helper()
-	place, err := l.Node(node).Place()
+	instance, err := l.Node(node).Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
 	e2e.Await(t, node+" is connected", 20*time.Second, func() bool {
-		status, err := api.NewClient(place.Socket()).Status(t.Context())
+		status, err := api.NewClient(instance.Socket()).Status(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

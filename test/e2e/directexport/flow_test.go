@@ -148,11 +148,11 @@ func limitExports(t *testing.T, l *lab.Lab) {
 		if !slices.ContainsFunc(status.Warnings, func(w health.Warning) bool { return w.Code == health.ExportsSuppressed }) {
 			t.Errorf("%s warns of %v, want a warning of suppressed exports", node, status.Warnings)
 		}
-		place, err := l.Node(node).Place()
+		instance, err := l.Node(node).Instance()
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := api.NewClient(place.Socket()).Metrics(t.Context())
+		text, err := api.NewClient(instance.Socket()).Metrics(t.Context())
 		if err != nil || !strings.Contains(string(text), "waymark_exports_suppressed_total{interface=") {
 			t.Errorf("%s: no metric of suppressed exports (%v)", node, err)
 		}

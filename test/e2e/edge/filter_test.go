@@ -93,7 +93,7 @@ func TestEdgeFiltersByNamespace(t *testing.T) {
 			if counters.Boundary != "drop" || counters.Namespaces["123"] != "ignore" || counters.Namespaces["7"] != "strip" {
 				t.Errorf("status: boundary %s, namespaces %v", counters.Boundary, counters.Namespaces)
 			}
-			place, err := l.Node("router").Place()
+			instance, err := l.Node("router").Instance()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestEdgeFiltersByNamespace(t *testing.T) {
 					Namespaces: []model.NamespacePolicy{{Namespace: 9, Boundary: model.BoundaryIgnore}},
 				},
 			}
-			if _, err := api.NewClient(place.Socket()).SetInterface(t.Context(), tt.edge, change); err != nil {
+			if _, err := api.NewClient(instance.Socket()).SetInterface(t.Context(), tt.edge, change); err != nil {
 				t.Fatal(err)
 			}
 			got, bare := e2e.Exchange(t, l, packetsTo(t)), withHeader(t, 1, 17, "-")

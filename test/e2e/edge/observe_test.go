@@ -58,11 +58,11 @@ func TestObserveChangesNoPacket(t *testing.T) {
 		t.Errorf("mode full left %d of %d packets as they were", n, len(packets))
 	}
 	e2e.Rewrite(t, l, "router", func(file string) string { return strings.Replace(file, "mode: full", "mode: observe", 1) })
-	place, err := l.Node("router").Place()
+	instance, err := l.Node("router").Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := api.NewClient(place.Socket())
+	client := api.NewClient(instance.Socket())
 	if _, err := client.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}

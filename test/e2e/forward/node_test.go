@@ -118,11 +118,11 @@ func TestForwardToVanishedInterface(t *testing.T) {
 	l := raiseTwoWays(t, twoWays(t))
 	athos := l.Node("athos")
 	e2e.Must(t, athos, "ip", "-6", "route", "add", "2001:db8:2::/64", "via", "2001:db8:14::2", "metric", "2048")
-	place, err := athos.Place()
+	instance, err := athos.Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
-	watched, err := ebpf.LoadPinnedMap(filepath.Join(api.Root, "bpf", place.ID, "forwarding"), nil)
+	watched, err := ebpf.LoadPinnedMap(filepath.Join(api.Root, "bpf", instance.ID, "forwarding"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func raiseTwins(t *testing.T, attach string) *twins {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.state, err = ebpf.LoadPinnedMap(filepath.Join(api.Root, "bpf", agent.Place.ID, "forwarding"), nil)
+	w.state, err = ebpf.LoadPinnedMap(filepath.Join(api.Root, "bpf", agent.Instance.ID, "forwarding"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

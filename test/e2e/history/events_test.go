@@ -28,7 +28,7 @@ type found struct {
 // follow follows the events of a node until the test ends.
 func follow(t *testing.T, l *lab.Lab, node string) *found {
 	t.Helper()
-	place, err := l.Node(node).Place()
+	instance, err := l.Node(node).Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func follow(t *testing.T, l *lab.Lab, node string) *found {
 	ctx, cancel := context.WithCancel(t.Context())
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		_ = api.NewClient(place.Socket()).Events(ctx, api.EventQuery{Follow: true}, func(line []byte) error {
+		_ = api.NewClient(instance.Socket()).Events(ctx, api.EventQuery{Follow: true}, func(line []byte) error {
 			r, err := record.Parse(line)
 			if e, ok := r.(*record.Event); ok {
 				f.mu.Lock()

@@ -196,7 +196,7 @@ func (k *kept) add(line []byte) error {
 // quantiles are those of the packets. Events name both, too, and a Prometheus the queue, by its 99th percentile.
 func TestTop(t *testing.T) {
 	l := e2e.RaiseText(t, "triangle", triangle)
-	place, err := l.Node("r3").Place()
+	instance, err := l.Node("r3").Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestTop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- api.NewClient(place.Socket()).Observe(ctx, api.RecordFilter{}, func() { close(ready) }, exact.add)
+		ended <- api.NewClient(instance.Socket()).Observe(ctx, api.RecordFilter{}, func() { close(ready) }, exact.add)
 	}()
 	<-ready
 
@@ -327,11 +327,11 @@ func checkQuantiles(t *testing.T, l *lab.Lab, exact *kept, sent uint64) {
 // histograms are those of r2, over all intervals.
 func histograms(t *testing.T, l *lab.Lab) (held, toNext exponential.Delays) {
 	t.Helper()
-	place, err := l.Node("r3").Place()
+	instance, err := l.Node("r3").Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = api.NewClient(place.Socket()).HistoryIntervals(t.Context(), api.HistoryTime{Last: time.Hour}, false,
+	err = api.NewClient(instance.Socket()).HistoryIntervals(t.Context(), api.HistoryTime{Last: time.Hour}, false,
 		func(v *insight.Interval) error {
 			for _, p := range v.Pairs {
 				for _, path := range p.Paths {

@@ -57,7 +57,7 @@ func hearKernel(t *testing.T, l *lab.Lab, exporters string) *lab.Agent {
 
 func warned(t *testing.T, a *lab.Agent) (codes []health.Code) {
 	t.Helper()
-	warnings, err := api.NewClient(a.Place.Socket()).Warnings(t.Context())
+	warnings, err := api.NewClient(a.Instance.Socket()).Warnings(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func warned(t *testing.T, a *lab.Agent) (codes []health.Code) {
 // metric reads a metric without labels.
 func metric(t *testing.T, a *lab.Agent, name string) int {
 	t.Helper()
-	text, err := api.NewClient(a.Place.Socket()).Metrics(t.Context())
+	text, err := api.NewClient(a.Instance.Socket()).Metrics(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func TestKernelEventsOverrun(t *testing.T) {
 	more := len(e2e.Exchange(t, l, packets[:10])) // the agent continues
 	e2e.Await(t, "events after the overrun are read", 10*time.Second, func() bool { again, _ := total(); return again == read+more })
 	e2e.Await(t, "every event is written or dropped", 5*time.Second, func() bool {
-		status, err := api.NewClient(a.Place.Socket()).Status(context.Background())
+		status, err := api.NewClient(a.Instance.Socket()).Status(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,7 @@ func readFlows(t *testing.T, l *lab.Lab, node string, names ...string) map[strin
 // readFlowsFrom leaves out blocks before one.
 func readFlowsFrom(t *testing.T, l *lab.Lab, node string, from uint64, names ...string) map[string]*reader {
 	t.Helper()
-	place, err := l.Node(node).Place()
+	instance, err := l.Node(node).Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func readFlowsFrom(t *testing.T, l *lab.Lab, node string, from uint64, names ...
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() {
-		client := api.NewClient(place.Socket())
+		client := api.NewClient(instance.Socket())
 		for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 			flows, err := client.MeasuredFlows(ctx)
 			if err != nil { // an agent that begins anew answers later

@@ -21,11 +21,11 @@ import (
 // lastBlock are the records of the last block at the ingress.
 func lastBlock(t *testing.T, l *lab.Lab) (list []record.Record) {
 	t.Helper()
-	place, err := l.Node("ingress").Place()
+	instance, err := l.Node("ingress").Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines, err := api.NewClient(place.Socket()).Loss(context.Background(), api.RecordFilter{})
+	lines, err := api.NewClient(instance.Socket()).Loss(context.Background(), api.RecordFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}

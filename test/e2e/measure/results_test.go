@@ -31,7 +31,7 @@ type results struct {
 // observe collects the results until the test ends.
 func observe(t *testing.T, l *lab.Lab) *results {
 	t.Helper()
-	place, err := l.Node("ingress").Place()
+	instance, err := l.Node("ingress").Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func observe(t *testing.T, l *lab.Lab) *results {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() {
-		err := api.NewClient(place.Socket()).Observe(ctx, api.RecordFilter{}, nil, r.addRecord)
+		err := api.NewClient(instance.Socket()).Observe(ctx, api.RecordFilter{}, nil, r.addRecord)
 		if ctx.Err() == nil {
 			t.Errorf("the agent of ingress ended: %v", err)
 		}

@@ -120,11 +120,11 @@ func TestEqualPaths(t *testing.T) {
 // metric is the value of a metric of aramis.
 func metric(t *testing.T, l *lab.Lab, name string) string {
 	t.Helper()
-	place, err := l.Node("aramis").Place()
+	instance, err := l.Node("aramis").Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := api.NewClient(place.Socket()).Metrics(t.Context())
+	text, err := api.NewClient(instance.Socket()).Metrics(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

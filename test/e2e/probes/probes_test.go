@@ -35,7 +35,7 @@ type events struct {
 // observe keeps the events of a node's agent until the test ends.
 func observe(t *testing.T, l *lab.Lab, node string) *events {
 	t.Helper()
-	place, err := l.Node(node).Place()
+	instance, err := l.Node(node).Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func observe(t *testing.T, l *lab.Lab, node string) *events {
 	ready, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = api.NewClient(place.Socket()).
+		_ = api.NewClient(instance.Socket()).
 			Observe(ctx, api.RecordFilter{Kinds: record.KindEvent}, func() { close(ready) }, func(line []byte) error {
 				r, err := record.Parse(bytes.Clone(line))
 				if one, ok := r.(*record.Event); ok {
@@ -239,11 +239,11 @@ func silentLoss(t *testing.T, l *lab.Lab, e *events) (took time.Duration) {
 // metrics are those of athos.
 func metrics(t *testing.T, l *lab.Lab) string {
 	t.Helper()
-	place, err := l.Node("athos").Place()
+	instance, err := l.Node("athos").Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := api.NewClient(place.Socket()).Metrics(t.Context())
+	text, err := api.NewClient(instance.Socket()).Metrics(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,11 +35,11 @@ func (d *delayed) add(delay int64) {
 // delaysAt asks an agent for the one series of a kind from a node to another, or of its two interfaces.
 func delaysAt(t *testing.T, l *lab.Lab, node, kind string, from, to uint64) (s api.DelaySeries) {
 	t.Helper()
-	place, err := l.Node(node).Place()
+	instance, err := l.Node(node).Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := api.NewClient(place.Socket()).Delays(t.Context())
+	d, err := api.NewClient(instance.Socket()).Delays(t.Context())
 	if err != nil || !d.Counted {
 		t.Fatalf("%+v, %v", d, err)
 	}
@@ -118,12 +118,12 @@ func TestDelays(t *testing.T) {
 	for _, node := range []string{"porthos", "aramis"} {
 		e2e.Rewrite(t, l, node, func(s string) string { return strings.Replace(s, "{id: 123}", "{id: 123, data: 7}", 1) })
 		e2e.SignalAgent(t, l, node, syscall.SIGHUP)
-		place, err := l.Node(node).Place()
+		instance, err := l.Node(node).Instance()
 		if err != nil {
 			t.Fatal(err)
 		}
 		e2e.Await(t, "the new configuration", 30*time.Second, func() bool {
-			running, err := api.NewClient(place.Socket()).Config(t.Context())
+			running, err := api.NewClient(instance.Socket()).Config(t.Context())
 			return err == nil && strings.Contains(string(running), "0x00000007")
 		})
 	}

@@ -86,7 +86,7 @@ func TestTransferWithoutRoom(t *testing.T) {
 func TestEqualPathsInTraces(t *testing.T) {
 	t.Parallel()
 	l := e2e.Raise(t, e2e.Builtin(t, "ecmp"))
-	place, err := l.Node("aramis").Place()
+	instance, err := l.Node("aramis").Instance()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestEqualPathsInTraces(t *testing.T) {
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	ways := make(chan [2]uint32, 1024) // destination port, node in the middle
 	go func() {
-		ended <- api.NewClient(place.Socket()).Observe(ctx, api.RecordFilter{}, func() { close(ready) }, func(line []byte) error {
+		ended <- api.NewClient(instance.Socket()).Observe(ctx, api.RecordFilter{}, func() { close(ready) }, func(line []byte) error {
 			parsed, err := record.Parse(line)
 			if err != nil {
 				return err

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package places
+package instances
 
 import (
 	"log/slog"
@@ -27,12 +27,12 @@ import (
 func TestLeftByAnEndedAgent(t *testing.T) {
 	testnet.Alone(t, func() {
 		testnet.AddVeth(t, "wma", "wmb", 1600)
-		place, err := api.Here()
+		instance, err := api.Here()
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		if left := Left(place); left != nil {
+		if left := Left(instance); left != nil {
 			t.Errorf("left before there was an agent: %v", left)
 		}
 		pins, err := PreparePins(api.Root)
@@ -40,7 +40,7 @@ func TestLeftByAnEndedAgent(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		d, err := datapath.Open(datapath.Options{PinPath: pins.Path(place)})
+		d, err := datapath.Open(datapath.Options{PinPath: pins.Path(instance)})
 		if err != nil {
 			t.Error(err)
 			return
@@ -58,24 +58,24 @@ func TestLeftByAnEndedAgent(t *testing.T) {
 			t.Error(err)
 		}
 		d.Close()
-		if left := Left(place); !slices.Equal(left, []string{"wma"}) {
+		if left := Left(instance); !slices.Equal(left, []string{"wma"}) {
 			t.Errorf("left on %v, want wma", left)
 		}
-		held, err := Hold(place)
+		held, err := Hold(instance)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		if left := Left(place); left != nil {
+		if left := Left(instance); left != nil {
 			t.Errorf("left while an agent starts: %v", left)
 		}
 		held.Release()
 		open := func(pins string) (Removable, error) { return datapath.Open(datapath.Options{PinPath: pins}) }
-		removed, ws, err := Remove(place, open)
+		removed, ws, err := Remove(instance, open)
 		if !removed || err != nil || len(ws) != 1 || ws[0].Code != health.TunnelEndRemoved || !strings.Contains(ws[0].Text, "2001:db8:3::1") {
 			t.Errorf("removed %v, %v, warnings %+v; want one of the tunnel that ended here", removed, err, ws)
 		}
-		if left := Left(place); left != nil {
+		if left := Left(instance); left != nil {
 			t.Errorf("left after the removal: %v", left)
 		}
 	})
@@ -94,14 +94,14 @@ func TestSweep(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	leave := func(place api.Place) {
+	leave := func(instance api.Instance) {
 		t.Helper()
-		held, err := Hold(place)
+		held, err := Hold(instance)
 		if err != nil {
 			t.Fatal(err)
 		}
 		held.Release()
-		d, err := datapath.Open(datapath.Options{PinPath: filepath.Join(pins, place.ID)})
+		d, err := datapath.Open(datapath.Options{PinPath: filepath.Join(pins, instance.ID)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,9 +124,9 @@ func TestSweep(t *testing.T) {
 	if err := os.Mkdir(foreign, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, place := range []api.Place{gone, own} {
+	for _, instance := range []api.Instance{gone, own} {
 		agenttest.Eventually(t, "the namespace is gone", func() bool {
-			over, err := datapath.NamespaceGone(filepath.Join(pins, place.ID))
+			over, err := datapath.NamespaceGone(filepath.Join(pins, instance.ID))
 			return over && err == nil
 		})
 	}
@@ -138,8 +138,8 @@ func TestSweep(t *testing.T) {
 			t.Errorf("%s is left: %v", path, err)
 		}
 	}
-	for _, place := range []api.Place{alive, own, unknown} {
-		for _, path := range []string{place.Dir, filepath.Join(pins, place.ID)} {
+	for _, instance := range []api.Instance{alive, own, unknown} {
+		for _, path := range []string{instance.Dir, filepath.Join(pins, instance.ID)} {
 			if _, err := os.Stat(path); err != nil {
 				t.Errorf("removed: %v", err)
 			}

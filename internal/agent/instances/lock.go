@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package places says which agent has which network namespace of a machine: one agent holds
-// the lock of a place, its pins outlive it there, and what ended agents have left at places
-// is found and removed.
-package places
+// Package instances says which agent has which network namespace of a machine: one agent holds
+// the lock of an instance, its pins outlive it, and what ended agents have left is found and
+// removed.
+package instances
 
 import (
 	"errors"
@@ -21,20 +21,20 @@ import (
 // ErrAgentRuns is why a second agent of a network namespace is refused.
 var ErrAgentRuns = errors.New("an agent serves this network namespace already")
 
-// Lock holds a place for one process. The kernel releases it when the process ends, for
+// Lock holds an instance for one process. The kernel releases it when the process ends, for
 // whatever reason.
 type Lock struct {
-	place api.Place
-	file  *os.File
+	instance api.Instance
+	file     *os.File
 }
 
 // Hold makes the runtime directory and takes its lock.
-func Hold(place api.Place) (*Lock, error) {
+func Hold(instance api.Instance) (*Lock, error) {
 	for {
-		if err := os.MkdirAll(place.Dir, 0o700); err != nil {
+		if err := os.MkdirAll(instance.Dir, 0o700); err != nil {
 			return nil, fmt.Errorf("make the runtime directory: %w%s", err, asRoot(err))
 		}
-		f, err := os.OpenFile(place.LockFile(), os.O_RDWR|os.O_CREATE, 0o600)
+		f, err := os.OpenFile(instance.LockFile(), os.O_RDWR|os.O_CREATE, 0o600)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // the last holder has just removed the directory
 		}
@@ -52,7 +52,7 @@ func Hold(place api.Place) (*Lock, error) {
 			}
 			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
-		if !isAt(f, place.LockFile()) {
+		if !isAt(f, instance.LockFile()) {
 			f.Close() // the last holder had removed the locked file
 			continue
 		}
@@ -63,7 +63,7 @@ func Hold(place api.Place) (*Lock, error) {
 				return nil, fmt.Errorf("write the agent's lock: %w", err)
 			}
 		}
-		return &Lock{place: place, file: f}, nil
+		return &Lock{instance: instance, file: f}, nil
 	}
 }
 
@@ -94,11 +94,11 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(held, there)
 }
 
-// Release releases the place; files for the next agent stay.
+// Release releases the instance; files for the next agent stay.
 func (l *Lock) Release() { l.file.Close() }
 
-// Clear removes all files, and releases the place.
+// Clear removes all files, and releases the instance.
 func (l *Lock) Clear() error {
 	defer l.file.Close()
-	return os.RemoveAll(l.place.Dir)
+	return os.RemoveAll(l.instance.Dir)
 }

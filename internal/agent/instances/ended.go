@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package places
+package instances
 
 import (
 	"context"
@@ -22,10 +22,10 @@ import (
 // endPoll is how often WaitEnded checks.
 const endPoll = 20 * time.Millisecond
 
-// WaitEnded waits until no agent holds a place.
-func WaitEnded(ctx context.Context, place api.Place) error {
+// WaitEnded waits until no agent holds an instance.
+func WaitEnded(ctx context.Context, instance api.Instance) error {
 	for {
-		held, err := Held(place)
+		held, err := Held(instance)
 		if err != nil || !held {
 			return err
 		}
@@ -37,9 +37,9 @@ func WaitEnded(ctx context.Context, place api.Place) error {
 	}
 }
 
-// Held reports whether an agent runs at a place, or is starting or ending there.
-func Held(place api.Place) (bool, error) {
-	f, err := os.Open(place.LockFile())
+// Held reports whether an agent of an instance runs, starts or ends.
+func Held(instance api.Instance) (bool, error) {
+	f, err := os.Open(instance.LockFile())
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
@@ -79,17 +79,17 @@ func RemoveFrom(d Removable) Removal {
 	return Removal{Warnings: health.RemovedTunnelEnds(ends, unknown)}
 }
 
-// Remove removes the data plane that an ended agent has left at a place, and warns of
+// Remove removes the data plane that an ended agent of an instance has left, and warns of
 // tunnels that depended on it. It reports false when there is none.
-func Remove(place api.Place, open func(pins string) (Removable, error)) (bool, []health.Warning, error) {
-	pins, ok, err := findPins(api.Root, place)
+func Remove(instance api.Instance, open func(pins string) (Removable, error)) (bool, []health.Warning, error) {
+	pins, ok, err := findPins(api.Root, instance)
 	if err != nil {
 		return false, nil, err
 	}
-	if _, err := os.Stat(place.Dir); !ok && errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(instance.Dir); !ok && errors.Is(err, fs.ErrNotExist) {
 		return false, nil, nil
 	}
-	held, err := Hold(place)
+	held, err := Hold(instance)
 	if err != nil {
 		return false, nil, err
 	}
@@ -111,11 +111,11 @@ func Remove(place api.Place, open func(pins string) (Removable, error)) (bool, [
 
 // Left names the interfaces of this network namespace whose packets the programs of an
 // ended agent still process, none where that is unknown.
-func Left(place api.Place) []string {
-	if held, err := Held(place); held || err != nil {
+func Left(instance api.Instance) []string {
+	if held, err := Held(instance); held || err != nil {
 		return nil // an agent runs, or is about to
 	}
-	pins, ok, err := findPins(api.Root, place)
+	pins, ok, err := findPins(api.Root, instance)
 	if !ok || err != nil {
 		return nil
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package places
+package instances
 
 import (
 	"errors"
@@ -25,8 +25,8 @@ type Pins struct {
 	Private bool   // mounted only in this process's own mount namespace
 }
 
-// Path is the directory of a place's pins.
-func (p Pins) Path(place api.Place) string { return filepath.Join(p.root, place.ID) }
+// Path is the directory of an instance's pins.
+func (p Pins) Path(instance api.Instance) string { return filepath.Join(p.root, instance.ID) }
 
 // PreparePins finds or mounts the BPF file system below root, in a mount namespace that
 // outlives this process: that of process 1, or of the farthest ancestor whose namespace
@@ -217,15 +217,15 @@ func isBPFFS(path string) (bool, error) {
 	return fs.Type == unix.BPF_FS_MAGIC, nil
 }
 
-// findPins finds the pins of a place; it mounts nothing.
-func findPins(root string, place api.Place) (pins string, found bool, err error) {
+// findPins finds the pins of an instance; it mounts nothing.
+func findPins(root string, instance api.Instance) (pins string, found bool, err error) {
 	path := filepath.Join(root, "bpf")
 	candidates := []string{path}
 	for _, ns := range outerMountNamespaces() {
 		candidates = append(candidates, filepath.Join("/proc", strconv.Itoa(ns.pid), "root", path))
 	}
 	for _, candidate := range candidates {
-		pins := filepath.Join(candidate, place.ID)
+		pins := filepath.Join(candidate, instance.ID)
 		_, stat := os.Stat(pins)
 		if stat == nil {
 			if isBPF, err := isBPFFS(pins); err == nil && isBPF {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package places
+package instances
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 // Sweep removes the state of agents whose network namespaces are certainly gone. Their
 // programs went with their interfaces, and no other namespace gets their names before
 // the next boot. The agents' directories are below root.
-func (p Pins) Sweep(root string, own api.Place, log *slog.Logger) {
+func (p Pins) Sweep(root string, own api.Instance, log *slog.Logger) {
 	entries, err := os.ReadDir(p.root)
 	if err != nil {
 		log.Debug("look for the state of earlier agents", "error", err)
@@ -24,7 +24,7 @@ func (p Pins) Sweep(root string, own api.Place, log *slog.Logger) {
 	}
 	for _, entry := range entries {
 		id := entry.Name()
-		if !strings.HasPrefix(id, api.PlacePrefix) || id == own.ID {
+		if !strings.HasPrefix(id, api.InstancePrefix) || id == own.ID {
 			continue
 		}
 		path := filepath.Join(p.root, id)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package places
+package instances
 
 import (
 	"fmt"
@@ -17,8 +17,8 @@ import (
 func TestElsewhere(t *testing.T) {
 	root, named := t.TempDir(), t.TempDir()
 	own, runs, ended := api.At(root, 1), api.At(root, 2), api.At(root, 3)
-	for _, place := range []api.Place{own, runs} {
-		l, err := Hold(place)
+	for _, instance := range []api.Instance{own, runs} {
+		l, err := Hold(instance)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,14 +33,14 @@ func TestElsewhere(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(root, "bpf"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]Other{{Place: runs}}, Elsewhere(root, filepath.Join(named, "missing"), own)); diff != "" {
+	if diff := cmp.Diff([]Other{{Instance: runs}}, Elsewhere(root, filepath.Join(named, "missing"), own)); diff != "" {
 		t.Error(diff)
 	}
 	// A name is a file of the namespace, as this link to it.
 	if err := os.Symlink(fmt.Sprintf("/proc/%d/ns/net", os.Getpid()), filepath.Join(named, "athos")); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]Other{{Place: runs, Namespace: "athos"}}, Elsewhere(root, named, own)); diff != "" {
+	if diff := cmp.Diff([]Other{{Instance: runs, Namespace: "athos"}}, Elsewhere(root, named, own)); diff != "" {
 		t.Error(diff)
 	}
 	if list := Elsewhere(filepath.Join(root, "missing"), named, own); list != nil {

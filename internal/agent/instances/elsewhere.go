@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package places
+package instances
 
 import (
 	"os"
@@ -21,37 +21,37 @@ const mostNamespaces = 4096
 
 // Other is a running agent of another network namespace.
 type Other struct {
-	Place     api.Place
+	Instance  api.Instance
 	Namespace string // its name for 'ip netns', or ""
 }
 
 // Elsewhere finds the running agents of other network namespaces, as far as the caller may know. root has
 // the agents' directories, and named the namespaces that have names.
-func Elsewhere(root, named string, own api.Place) (list []Other) {
+func Elsewhere(root, named string, own api.Instance) (list []Other) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		return nil
 	}
 	var names map[uint64]string
 	for _, entry := range entries[:min(len(entries), mostNamespaces)] {
-		id, ok := strings.CutPrefix(entry.Name(), api.PlacePrefix)
+		id, ok := strings.CutPrefix(entry.Name(), api.InstancePrefix)
 		cookie, err := strconv.ParseUint(id, 10, 64)
-		if place := api.At(root, cookie); ok && err == nil && place != own {
-			if held, err := Held(place); !held || err != nil {
+		if instance := api.At(root, cookie); ok && err == nil && instance != own {
+			if held, err := Held(instance); !held || err != nil {
 				continue
 			}
 			if names == nil {
 				names = namesOfNamespaces(named)
 			}
-			list = append(list, Other{Place: place, Namespace: names[namespaceOf(place)]})
+			list = append(list, Other{Instance: instance, Namespace: names[namespaceOf(instance)]})
 		}
 	}
 	return list
 }
 
 // namespaceOf is the inode of the network namespace of a running agent, 0 if it cannot be known.
-func namespaceOf(place api.Place) uint64 {
-	pid, err := os.ReadFile(place.LockFile())
+func namespaceOf(instance api.Instance) uint64 {
+	pid, err := os.ReadFile(instance.LockFile())
 	if err != nil {
 		return 0
 	}
