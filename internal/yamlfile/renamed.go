@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -32,10 +33,24 @@ func (r *Reader) rename(at Position, path string, f Field) {
 		if file == "" || file == "-" { // standard input
 			file = "FILE"
 		}
-		fault.Cure += ", or run: " + fmt.Sprintf(r.format.Migrate, file)
+		fault.Cure += ", or run: " + fmt.Sprintf(r.format.Migrate, shellWord(file))
 	}
 	fault.Line, fault.Column = r.LineOf(at), at.Column
 	r.renamed = append(r.renamed, renamed{fault, f})
+}
+
+// shellWord is the name of a file as one word for a shell.
+func shellWord(file string) string {
+	if strings.HasPrefix(file, "-") { // it would be a flag
+		file = "./" + file
+	}
+	special := func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_-+=:,./@%", c)
+	}
+	if !strings.ContainsFunc(file, special) {
+		return file
+	}
+	return "'" + strings.ReplaceAll(file, "'", `'\''`) + "'"
 }
 
 // Renamed are the first MostCounted keys of the file that have the name that they had before: they

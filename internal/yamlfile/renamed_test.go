@@ -36,3 +36,28 @@ func TestRewriteItems(t *testing.T) {
 		}
 	}
 }
+
+// The command that renames keys can be given to a shell, whatever the file is called.
+func TestMigrateForShell(t *testing.T) {
+	type list struct {
+		Now string `key:"now" was:"then"`
+	}
+	for name, want := range map[string]string{
+		"/etc/waymark/node.yaml": "/etc/waymark/node.yaml",
+		"my nodes/it's.yaml":     `'my nodes/it'\''s.yaml'`,
+		"$(reboot).yaml":         "'$(reboot).yaml'",
+		"-x.yaml":                "./-x.yaml",
+		"-":                      "FILE",
+	} {
+		format := &Format{Scalars: libraryFile.Scalars, Migrate: "migrate %s --write"}
+		l, r := &list{}, format.NewReader(name)
+		node, ok := r.Document([]byte("then: 1\n"), l)
+		if !ok {
+			t.Fatal(r.Err())
+		}
+		r.Decode(node, l)
+		if got := r.Renamed(); len(got) != 1 || !strings.HasSuffix(got[0].Cure, "or run: migrate "+want+" --write") {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
