@@ -100,8 +100,25 @@ func keyAt(data []byte, start int, key renamed) (at int, found bool) {
 		_, size := utf8.DecodeRune(data[at:])
 		at += size
 	}
+	quote := ""
 	if at < len(data) && (data[at] == '"' || data[at] == '\'') {
+		quote = string(data[at])
 		at++
 	}
-	return at, bytes.HasPrefix(data[at:], []byte(key.field.Was))
+	rest, found := bytes.CutPrefix(data[at:], []byte(key.field.Was))
+	return at, found && endsKey(rest, quote)
+}
+
+// endsKey reports whether a key ends where rest begins: a longer one begins with the same letters.
+func endsKey(rest []byte, quote string) bool {
+	if quote != "" {
+		return bytes.HasPrefix(rest, []byte(quote))
+	}
+	const ends = "\r\n,]}"
+	rest = bytes.TrimLeft(rest, " \t")
+	if len(rest) > 0 && rest[0] == ':' { // part of the key unless something follows that ends it, too
+		rest = rest[1:]
+		return len(rest) == 0 || strings.ContainsRune(" \t"+ends, rune(rest[0]))
+	}
+	return len(rest) == 0 || strings.ContainsRune("#"+ends, rune(rest[0]))
 }

@@ -61,3 +61,18 @@ func TestMigrateForShell(t *testing.T) {
 		}
 	}
 }
+
+// A key is only replaced where the whole of it stands.
+func TestKeyAtWhole(t *testing.T) {
+	for text, want := range map[string]bool{
+		"foo: 1": true, "foo : 1": true, "foo:": true, "foo:\r\n  a: 1": true, "foo\n: 1": true, "foo, bar": true, "foo}": true, "foo": true,
+		`"foo": 1`: true, `"foo":1`: true, "'foo' : 1": true, "foo # text\n: 1": true,
+		"foobar: 1": false, "foo bar: 1": false, "foo:bar: 1": false, "foo-bar: 1": false, `"foobar": 1`: false, "'foo bar': 1": false, "fo: 1": false,
+		`"foo': 1`: false,
+	} {
+		key := renamed{&Fault{Line: 1, Column: 1}, Field{Was: "foo"}}
+		if _, found := keyAt([]byte(text), 0, key); found != want {
+			t.Errorf("%q: %v, want %v", text, found, want)
+		}
+	}
+}
