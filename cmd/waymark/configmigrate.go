@@ -26,9 +26,9 @@ names are accepted, with a warning of 'config check' and 'doctor', until a later
 version ends them. What was renamed is said on standard error. FILE - is
 standard input.
 
-With --write, the file is replaced as a whole instead; its owner, group and mode
-stay. The running agent needs no reload for it, but warns of former names until
-the next one.
+With --write, the file is replaced as a whole instead; its owner, group, mode
+and extended attributes stay, such as the label of SELinux. The running agent
+needs no reload for it, but warns of former names until the next one.
 
 Exit codes: 0 done, also if there was nothing to do; 1 the file has errors, or
 cannot be read or written.`,

@@ -19,9 +19,12 @@ import (
 const (
 	// passed is how many records are offered to a sink at a time.
 	passed = 1024
-	// mostAwaited is how long the joining stage waits for a sink that has no room and writes nothing
+	// mostAwaited is how long the joining stage waits for a sink that has no room and hardly writes
 	// meanwhile: a slow sink slows the exporters, and one that has stopped does not stop the collector.
 	mostAwaited = time.Second
+	// leastWritten is how many records a sink writes in that time, or it counts as stopped: one that writes a record now
+	// and then would hold up the exporters, and all other sinks, until its queue has room.
+	leastWritten = passed / 8
 	// watchInterval is how often the operator gets a message about what became of a sink.
 	watchInterval = 100 * time.Millisecond
 	// lossInterval is the time between two messages that a sink loses records.
@@ -40,7 +43,7 @@ func NewQueueSpace() *sink.QueueSpace {
 type output struct {
 	sinks            []sink.Sink
 	reportToOperator func(slog.Level, string)
-	stopped          []bool // by sink, it had no room and wrote nothing; only the joining stage uses it
+	stopped          []bool // by sink, it had no room and wrote next to nothing; only the joining stage uses it
 
 	running []*running // in the order in which they end
 }
@@ -96,7 +99,7 @@ func (o *output) end() error {
 }
 
 // pass offers records to all sinks. If a sink has no room, pass waits for it as long as the sink
-// writes; for a sink that has stopped writing, it waits only once.
+// writes enough; for a sink that has stopped writing, it waits only once.
 func (o *output) pass(batch []record.Record) {
 	for i, s := range o.sinks {
 		for rest := batch; len(rest) > 0; {
@@ -116,7 +119,7 @@ func (o *output) awaitRoom(i, records int) bool {
 	}
 	for written := s.Stats().Written; !sink.Await(s, records, mostAwaited); {
 		now := s.Stats().Written
-		if now == written {
+		if now-written < leastWritten {
 			return false
 		}
 		written = now

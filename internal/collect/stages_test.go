@@ -248,3 +248,46 @@ func TestPassingOn(t *testing.T) {
 		runs.Wait()
 	})
 }
+
+// trickle is a writer that writes one record at a time, slowly.
+type trickle struct{ troubled }
+
+func (w *trickle) Write(batch []record.Record) (tried, written int, err error) {
+	time.Sleep(mostAwaited / 4)
+	return w.troubled.Write(batch[:1])
+}
+
+// A sink that writes a record now and then does not hold up the others: it counts as one that has stopped.
+func TestPassingOnToTrickle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sinks := []*sink.Queued{
+			sink.NewQueued(&trickle{}, sink.Settings{Retry: true}), sink.NewQueued(&troubled{}, sink.Settings{}),
+		}
+		o := &output{sinks: []sink.Sink{sinks[0], sinks[1]}, stopped: make([]bool, 2)}
+		ctx, cancel := context.WithCancel(t.Context())
+		var runs sync.WaitGroup
+		for _, s := range sinks {
+			runs.Go(func() { s.Run(ctx) })
+		}
+		batch := make([]record.Record, new(sink.QueueSpace).Records())
+		for i := range batch {
+			batch[i] = &record.Lost{}
+		}
+		began := time.Now()
+		for range 10 {
+			o.pass(batch)
+		}
+		if took := time.Since(began); took > 2*mostAwaited {
+			t.Errorf("the other sink had to wait %v", took)
+		}
+		synctest.Wait()
+		if s := sinks[1].Stats(); s.Written != uint64(10*len(batch)) {
+			t.Errorf("the other sink: %+v", s)
+		}
+		if s := sinks[0].Stats(); s.Dropped == 0 || s.Written == 0 || !o.stopped[0] {
+			t.Errorf("the slow one: %+v", s)
+		}
+		cancel()
+		runs.Wait()
+	})
+}

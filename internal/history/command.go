@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -282,7 +283,7 @@ func (r *request) run(cmd *cobra.Command, opts *commandline.Options) error {
 	if err != nil {
 		return r.subject.inFlags(err)
 	}
-	lacks.writeNote(cmd.ErrOrStderr(), opts.NoteView(cmd.ErrOrStderr()), cmd.Flags().Changed("limit"))
+	lacks.writeNote(cmd.ErrOrStderr(), opts.NoteView(cmd.ErrOrStderr()), cmd.Flags().Changed("limit"), r.subject.fewer())
 	return nil
 }
 
@@ -307,8 +308,22 @@ func (s *Subject) inFlags(err error) error {
 	return commandline.Usagef("--%s%s%s", flag, between, problem.Lines(refused.Reason))
 }
 
-// writeNote says what an answer lacks. limited: the user gave the limit.
-func (a *answer) writeNote(w io.Writer, screen columns.Screen, limited bool) {
+// fewer is what the user can ask for less of, besides time.
+func (s *Subject) fewer() string {
+	has := func(flag string) bool {
+		return slices.ContainsFunc(s.all(), func(p parameter) bool { return p.flag == flag })
+	}
+	switch {
+	case has("source"):
+		return "fewer addresses"
+	case has("flow"):
+		return "one --flow"
+	}
+	return "one --event or --node"
+}
+
+// writeNote says what an answer lacks. limited: the user gave the limit. fewer is what there can be less of, besides time.
+func (a *answer) writeNote(w io.Writer, screen columns.Screen, limited bool, fewer string) {
 	say := func(format string, values ...any) {
 		_, _ = io.WriteString(screen.Writer(w), columns.Fold("waymark: "+fmt.Sprintf(format, values...)+"\n", screen.Width, "  "))
 	}
@@ -318,7 +333,7 @@ func (a *answer) writeNote(w io.Writer, screen columns.Screen, limited bool) {
 		case byLimit && limited: // as was asked for
 			say("%s; --limit says how many are shown", text)
 		case byLimit:
-			say("the answer is cut: %s; ask for less time or fewer addresses, or raise --limit", text)
+			say("the answer is cut: %s; ask for less time or %s, or raise --limit", text, fewer)
 		default:
 			say("the answer is cut: %s", problem.OneLine(c.Text))
 		}

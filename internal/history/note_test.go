@@ -27,9 +27,25 @@ func TestNoteOfCutAnswer(t *testing.T) {
 		{earlier, true, "the answer is cut: there are more; raise limit"},
 	} {
 		var out strings.Builder
-		(&answer{Cut: &tt.cut}).writeNote(&out, columns.Screen{}, tt.limited)
+		(&answer{Cut: &tt.cut}).writeNote(&out, columns.Screen{}, tt.limited, "fewer addresses")
 		if got := out.String(); got != "waymark: "+tt.want+"\n" {
 			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}
+
+// What to ask for instead is what the command has flags for.
+func TestAdviceHasFlags(t *testing.T) {
+	for i := range Subjects {
+		s := &Subjects[i]
+		answer := `{` + inTime + `,"cut":{"reason":"limit","text":"x","problem":"there are more than 100"}}`
+		_, _, notes := ask(t, s.Noun, answer)
+		want := map[string]string{"delay": "one --flow", "events": "one --event or --node"}[s.Noun]
+		if want == "" {
+			want = "fewer addresses"
+		}
+		if !strings.Contains(notes, "ask for less time or "+want+", or raise --limit") {
+			t.Errorf("%s history: %q", s.Noun, notes)
 		}
 	}
 }

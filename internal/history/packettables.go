@@ -29,10 +29,11 @@ func (p *page) packets(a *packets) error {
 		columns.Column{Name: "REASON", Rank: 6},
 		columns.Column{Name: "DELAY", AlignRight: true},
 	)
+	layout := a.layout("15:04:05.000")
 	for i := range a.Packets {
 		one := &a.Packets[i]
 		t.Add(
-			one.Time.UTC().Format("15:04:05.000"),
+			one.Time.UTC().Format(layout),
 			end(one.From, one.SourcePort),
 			end(one.To, one.DestinationPort),
 			number(one.FlowID),

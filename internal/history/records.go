@@ -139,6 +139,11 @@ func (p *page) flowRecords(a *flowRecords) error {
 		right("HELD", 0), right("MIN", 8), right("MAX", 2), right("MISSING", 0), right("UNKNOWN", 1), right("LATE", 4),
 		right("POSTCARDS", 1), right("FIRST", 10), right("LAST", 7), right("PROTO", 9), right("FLOW-ID", 6),
 	)
+	var times []time.Time
+	for i := range a.Flows {
+		times = append(times, a.Flows[i].First, a.Flows[i].Last)
+	}
+	layout := a.layout("15:04:05", times...)
 	for i := range a.Flows {
 		f := &a.Flows[i]
 		var held [3]string
@@ -148,7 +153,7 @@ func (p *page) flowRecords(a *flowRecords) error {
 		t.Add(
 			record.Printable(f.Node), record.Printable(f.Role), count(f.Packets), count(f.Bytes), held[0], held[1], held[2],
 			known(f.Missing), some(f.Unknown), known(f.Late), some(f.Postcards),
-			f.First.UTC().Format("15:04:05"), f.Last.UTC().Format("15:04:05"), strconv.Itoa(int(f.NextHeader)), number(f.FlowID),
+			f.First.UTC().Format(layout), f.Last.UTC().Format(layout), strconv.Itoa(int(f.NextHeader)), number(f.FlowID),
 		)
 	}
 	ends := func(row int) string {

@@ -135,3 +135,25 @@ func TestPathsInstead(t *testing.T) {
 		t.Errorf("%s\nwant %s", out, want)
 	}
 }
+
+// Times of several days have their date.
+func TestDates(t *testing.T) {
+	const days = `"from":"2026-11-20T11:00:00Z","until":"2026-11-21T12:00:00Z"`
+	flow := func(first string) string {
+		return `,"flows":[{"node":"athos","packets":1,"first":"` + first + `","last":"2026-11-21T11:59:59Z"}]}`
+	}
+	for _, tt := range []struct{ noun, answer, want string }{
+		{"flow", `{` + days + flow("2026-11-20T11:00:01Z"), "2026-11-20 11:00:01 2026-11-21 11:59:59"},
+		{"flow", `{` + inTime + flow("2026-11-20T11:00:01Z"), "2026-11-20 11:00:01 2026-11-21 11:59:59"}, // begun before
+		{"flow", `{` + inTime + flow("2026-11-21T11:00:01Z"), " 11:00:01 11:59:59"},
+		{"packet", `{` + days + `,"packets":[{"time":"2026-11-20T11:00:01.5Z"},{"time":"2026-11-21T11:00:01.5Z"}]}`, "2026-11-20 11:00:01.500"},
+		{"packet", `{` + inTime + `,"packets":[{"time":"2026-11-21T11:00:01.5Z"},{"time":"2026-11-21T11:00:01Z"}]}`, " 11:00:01.500"},
+	} {
+		_, out, _ := ask(t, tt.noun, tt.answer, "--wide")
+		_, table, _ := strings.Cut(out, "\n")
+		table = " " + strings.Join(strings.Fields(table), " ")
+		if !strings.Contains(table, tt.want) || strings.Contains(table, "2026") != strings.HasPrefix(tt.want, "2026") {
+			t.Errorf("%s history: %s", tt.noun, out)
+		}
+	}
+}

@@ -110,6 +110,17 @@ func some(n uint64) string {
 	return count(n)
 }
 
+// layout is how a table shows times of the clock: with the date if the answer, or one of them, is of several days.
+func (a *answer) layout(clock string, times ...time.Time) string {
+	day := func(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
+	for _, t := range append(times, a.Until) {
+		if !t.IsZero() && !day(t).Equal(day(a.From)) {
+			return "2006-01-02 " + clock
+		}
+	}
+	return clock
+}
+
 // span is a time as text, without what both ends have in common.
 func (a *answer) span() string {
 	from, until := a.From.UTC(), a.Until.UTC()

@@ -8,7 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Write replaces a file, or makes it. A crash, of the program or of the machine, leaves either the old
@@ -21,8 +25,9 @@ func Write(path string, content []byte, mode fs.FileMode) error {
 	return replace(path, next, content)
 }
 
-// Edit is Write for a file of others, which is there: its owner, group and mode stay, and a symbolic
-// link goes on pointing to it; extended attributes and other hard links do not. Where this user may not
+// Edit is Write for a file of others, which is there: its owner, group and mode stay, its extended attributes
+// as far as this user may give them, such as the label of SELinux and access control lists, and a symbolic
+// link goes on pointing to it; other hard links do not. Where this user may not
 // give the new file to the owner of the old one, that is an error, and the old one stays.
 func Edit(path string, content []byte) error {
 	path, err := filepath.EvalSymlinks(path)
@@ -41,20 +46,85 @@ func Edit(path string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := resemble(next, info); err != nil {
+	if err := resemble(next, path, info); err != nil {
 		return errors.Join(err, next.Close(), os.Remove(next.Name()))
 	}
 	return replace(path, next, content)
 }
 
-// resemble gives a file the owner, the group and the mode of another.
-func resemble(f *os.File, info fs.FileInfo) error {
+// resemble gives a file the owner, the group, the mode and the extended attributes of another.
+func resemble(f *os.File, path string, info fs.FileInfo) error {
 	if old, ok := info.Sys().(*syscall.Stat_t); ok {
 		if err := f.Chown(int(old.Uid), int(old.Gid)); err != nil {
 			return err
 		}
 	}
-	return f.Chmod(info.Mode()) // last: a change of the owner ends setuid
+	if err := f.Chmod(info.Mode()); err != nil { // after the owner: a change of that ends setuid
+		return err
+	}
+	return copyAttributes(f, path) // after the mode: a list of access has the group's part of it
+}
+
+// accessList is the attribute of an access control list. A new file may have one from its directory.
+const accessList = "system.posix_acl_access"
+
+// ofContent are attributes that depend on the content: with those of another file, this one could not be read.
+var ofContent = []string{"security.ima", "security.evm"}
+
+// copyAttributes gives a file the extended attributes of another, as far as that is possible: some file systems
+// have none, and of some attributes, only the kernel or root decides.
+func copyAttributes(f *os.File, path string) error {
+	names, err := attribute(func(to []byte) (int, error) { return unix.Listxattr(path, to) })
+	if err != nil {
+		return impossible("listxattr", path, err)
+	}
+	list := strings.FieldsFunc(string(names), func(c rune) bool { return c == 0 })
+	if !slices.Contains(list, accessList) {
+		if err := impossible("removexattr", path, unix.Fremovexattr(int(f.Fd()), accessList)); err != nil {
+			return err
+		}
+	}
+	for _, name := range list {
+		if slices.Contains(ofContent, name) {
+			continue
+		}
+		value, err := attribute(func(to []byte) (int, error) { return unix.Getxattr(path, name, to) })
+		if err == nil {
+			err = unix.Fsetxattr(int(f.Fd()), name, value, 0)
+		}
+		if err := impossible("setxattr "+name, path, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// impossible is an error of an extended attribute that has another reason than that this cannot be.
+func impossible(op, path string, err error) error {
+	for _, known := range []error{unix.ENOTSUP, unix.EPERM, unix.EACCES, unix.ENODATA, unix.EINVAL} {
+		if errors.Is(err, known) {
+			return nil
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: path, Err: err}
+}
+
+// attribute reads a value of which the size is not known, and which may grow meanwhile.
+func attribute(read func([]byte) (int, error)) ([]byte, error) {
+	for range 10 {
+		size, err := read(nil)
+		if err != nil || size == 0 {
+			return nil, err
+		}
+		value := make([]byte, size)
+		if size, err = read(value); !errors.Is(err, unix.ERANGE) {
+			return value[:max(size, 0)], err
+		}
+	}
+	return nil, unix.ERANGE
 }
 
 // replace fills an empty file, and gives it the place of another. If that fails, the empty one is removed.

@@ -3,10 +3,13 @@
 package replacefile
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestWrite(t *testing.T) {
@@ -98,5 +101,71 @@ func TestEdit(t *testing.T) {
 		if err := Edit(wrong, nil); err == nil {
 			t.Errorf("%s was replaced", wrong)
 		}
+	}
+}
+
+// list is an access control list, of version 2: the owner reads and writes, user 1234 reads, the group nothing, the mask
+// reads, others nothing.
+const list = "\x02\x00\x00\x00" +
+	"\x01\x00\x06\x00\xff\xff\xff\xff" + "\x02\x00\x04\x00\xd2\x04\x00\x00" + "\x04\x00\x00\x00\xff\xff\xff\xff" +
+	"\x10\x00\x04\x00\xff\xff\xff\xff" + "\x20\x00\x00\x00\xff\xff\xff\xff"
+
+// Extended attributes of a file stay, among them an access control list, and the mode with it.
+func TestEditKeepsAttributes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	attributes := map[string]string{"user.waymark": "a value", "user.empty": "", accessList: list}
+	for name, value := range attributes {
+		err := unix.Setxattr(path, name, []byte(value), 0)
+		if errors.Is(err, unix.ENOTSUP) { // of a file system without them, nothing is to be kept
+			delete(attributes, name)
+		} else if err != nil {
+			t.Fatal(name, err)
+		}
+	}
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Edit(path, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range attributes {
+		value := make([]byte, 1000)
+		n, err := unix.Getxattr(path, name, value)
+		if err != nil || string(value[:n]) != want {
+			t.Errorf("%s: %q, %v; want %q", name, value[:max(n, 0)], err, want)
+		}
+	}
+	after, err := os.Stat(path)
+	if err != nil || after.Mode() != before.Mode() || os.SameFile(before, after) {
+		t.Errorf("mode %v, before %v, %v", after.Mode(), before.Mode(), err)
+	}
+}
+
+// A file without an access control list gets none from its directory: others could read it then.
+func TestEditAddsNoAccess(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	if err := os.WriteFile(path, []byte("old"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	err := unix.Setxattr(dir, "system.posix_acl_default", []byte(list), 0)
+	if errors.Is(err, unix.ENOTSUP) {
+		return // no file gets one
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Edit(path, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := unix.Getxattr(path, accessList, nil); !errors.Is(err, unix.ENODATA) {
+		t.Errorf("a list of %d bytes, %v", n, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o640 {
+		t.Errorf("%v, %v", info, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -32,10 +33,24 @@ func (r *Reader) rename(at Position, path string, f Field) {
 		if file == "" || file == "-" { // standard input
 			file = "FILE"
 		}
-		fault.Cure += ", or run: " + fmt.Sprintf(r.format.Migrate, file)
+		fault.Cure += ", or run: " + fmt.Sprintf(r.format.Migrate, shellWord(file))
 	}
 	fault.Line, fault.Column = r.LineOf(at), at.Column
 	r.renamed = append(r.renamed, renamed{fault, f})
+}
+
+// shellWord is the name of a file as one word for a shell.
+func shellWord(file string) string {
+	if strings.HasPrefix(file, "-") { // it would be a flag
+		file = "./" + file
+	}
+	special := func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_-+=:,./@%", c)
+	}
+	if !strings.ContainsFunc(file, special) {
+		return file
+	}
+	return "'" + strings.ReplaceAll(file, "'", `'\''`) + "'"
 }
 
 // Renamed are the first MostCounted keys of the file that have the name that they had before: they
@@ -85,8 +100,25 @@ func keyAt(data []byte, start int, key renamed) (at int, found bool) {
 		_, size := utf8.DecodeRune(data[at:])
 		at += size
 	}
+	quote := ""
 	if at < len(data) && (data[at] == '"' || data[at] == '\'') {
+		quote = string(data[at])
 		at++
 	}
-	return at, bytes.HasPrefix(data[at:], []byte(key.field.Was))
+	rest, found := bytes.CutPrefix(data[at:], []byte(key.field.Was))
+	return at, found && endsKey(rest, quote)
+}
+
+// endsKey reports whether a key ends where rest begins: a longer one begins with the same letters.
+func endsKey(rest []byte, quote string) bool {
+	if quote != "" {
+		return bytes.HasPrefix(rest, []byte(quote))
+	}
+	const ends = "\r\n,]}"
+	rest = bytes.TrimLeft(rest, " \t")
+	if len(rest) > 0 && rest[0] == ':' { // part of the key unless something follows that ends it, too
+		rest = rest[1:]
+		return len(rest) == 0 || strings.ContainsRune(" \t"+ends, rune(rest[0]))
+	}
+	return len(rest) == 0 || strings.ContainsRune("#"+ends, rune(rest[0]))
 }

@@ -160,6 +160,9 @@ is interrupted or killed, nothing is missing or there twice.`,
 			}
 			list := []compactedFile{}
 			for _, c := range done {
+				if c.Note != "" {
+					fmt.Fprintf(cmd.ErrOrStderr(), "waymark-collector: %s\n", c.Note)
+				}
 				list = append(list, compactedFile{c.Into, c.From, c.Before, c.After, c.Rows})
 			}
 			return commandline.PrintList(opts, cmd.OutOrStdout(), list, func(f compactedFile) string {

@@ -135,6 +135,16 @@ func TestBlocksAndEvents(t *testing.T) {
 	if s.ask("/v1/events", &events, append(all, "node", "athos", "event", "probe_loss")...); len(events.Events) != 1 {
 		t.Errorf("%+v", events)
 	}
+	events = query.Events{}
+	if s.ask("/v1/events", &events, append(all, "limit", "1")...); events.Cut == nil ||
+		events.Cut.Text != "there are more than 1; ask for less time or one event or node, or raise limit" {
+		t.Errorf("%+v", events.Cut)
+	}
+	blocks = query.Blocks{}
+	if s.ask("/v1/loss/blocks", &blocks, append(all, "limit", "1")...); blocks.Cut == nil ||
+		blocks.Cut.Cure != "ask for less time or one flow, or raise limit" {
+		t.Errorf("%+v", blocks.Cut)
+	}
 }
 
 // Answers in CSV have a row for each node of each packet, and the same values as in JSON.

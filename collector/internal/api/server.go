@@ -219,7 +219,31 @@ func (r *route) run(ctx context.Context, q *query.Queries, v *values) (any, erro
 	if v.err != nil {
 		return nil, v.err
 	}
-	return ask(ctx, q)
+	answer, err := ask(ctx, q)
+	if a, ok := answer.(interface{ Advise(fewer string) }); ok && err == nil && !r.has("source") {
+		a.Advise(r.fewer())
+	}
+	return answer, err
+}
+
+// fewer is what a request that selects no addresses can ask for less of, besides time; "": nothing.
+func (r *route) fewer() string {
+	switch {
+	case r.has("flow"):
+		return "one flow"
+	case r.has("event"):
+		return "one event or node"
+	}
+	return ""
+}
+
+func (r *route) has(parameter string) bool {
+	for i := range r.parameters {
+		if r.parameters[i].name == parameter {
+			return true
+		}
+	}
+	return false
 }
 
 // failure is an error in JSON.

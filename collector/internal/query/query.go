@@ -13,6 +13,7 @@ import (
 	"math"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/waymark-net/waymark/collector/internal/live"
@@ -140,8 +141,21 @@ func newCut(reason, text, cure string) *Cut {
 	return &Cut{reason, problem.New(text, cure).Error(), text, cure}
 }
 
+// orFewerAddresses is a part of advice, where packets can be selected by addresses.
+const orFewerAddresses = " or fewer addresses"
+
+// Advise gives advice that fits a question that cannot select addresses: fewer is what it can ask for instead, or "".
+func (a *Answer) Advise(fewer string) {
+	if c := a.Cut; c != nil {
+		if fewer != "" {
+			fewer = " or " + fewer
+		}
+		*c = *newCut(c.Reason, c.Problem, strings.Replace(c.Cure, orFewerAddresses, fewer, 1))
+	}
+}
+
 func cutAt(limit int) *Cut {
-	return newCut("limit", fmt.Sprintf("there are more than %d", limit), "ask for less time or fewer addresses, or raise limit")
+	return newCut("limit", fmt.Sprintf("there are more than %d", limit), "ask for less time"+orFewerAddresses+", or raise limit")
 }
 
 // Delays sums up delays, in nanoseconds. Percentiles are those of an exponential histogram: within 2.2% of

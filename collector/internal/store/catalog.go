@@ -119,7 +119,7 @@ type catalog struct {
 	Version int          `json:"version"`
 	Files   []*Entry     `json:"files"`
 	Missing []missing    `json:"missing,omitempty"` // the oldest first
-	Judged  instant.Time `json:"judged,omitzero"`   // the time by which ages were last judged
+	Judged  instant.Time `json:"judged,omitzero"`   // the time that was believed when ages were last judged
 }
 
 const (

@@ -142,3 +142,91 @@ func TestClosedWhileClockIsAhead(t *testing.T) {
 		t.Errorf("%v packets are kept\n%s", got, said)
 	}
 }
+
+// A clock that is far ahead and gains more on the time that passes, as that of a machine that is suspended each night,
+// is believed, as far as it was ahead all the time.
+func TestClockThatGains(t *testing.T) {
+	c := newAgeClock(start, 30*24*time.Hour, 0)
+	ahead := 10 * 24 * time.Hour // the collector began anew after ten days
+	for passed := time.Duration(0); passed <= 10*24*time.Hour; passed += time.Minute {
+		if passed%time.Hour == 0 {
+			ahead += 2 * time.Minute
+		}
+		now := start.Add(passed + ahead)
+		at := c.at(now, passed)
+		switch {
+		case passed < 24*time.Hour && !at.Equal(start.Add(passed)):
+			t.Fatalf("after %v: judged by %v", passed, at)
+		case passed >= 24*time.Hour && !at.Equal(now):
+			t.Fatalf("after %v: judged by %v, the clock is %v", passed, at, now)
+		}
+	}
+	// What it is ahead only for a moment at the end is not believed.
+	c = newAgeClock(start, 30*24*time.Hour, 0)
+	c.at(start.Add(ahead), 0)
+	const day = 24 * time.Hour
+	if at := c.at(start.Add(day+365*day), day); !at.Equal(start.Add(day + ahead)) {
+		t.Errorf("judged by %v", at)
+	}
+}
+
+// A collector that begins while the clock is ahead, and whose clock is corrected, removes nothing when the clock is ahead
+// again for a moment.
+func TestClockAheadTwice(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	for _, again := range []bool{false, true} {
+		w := &wrongClock{clock: &clock{at: start.Add(year)}}
+		o := Options{Directory: t.TempDir(), Age: 48 * time.Hour}
+		s, said := w.opened(t, o)
+		w.set(start)
+		pass := func(d time.Duration) {
+			t.Helper()
+			w.pass(d)
+			put(t, s, some(100, w.now()))
+			s.Tend(t.Context())
+			s.settled(t)
+		}
+		for range 20 {
+			pass(time.Minute)
+		}
+		pass(time.Hour)
+		if again {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s, said = w.opened(t, o)
+		}
+		pass(time.Hour)
+		pass(time.Minute)
+		right := w.now()
+		w.set(right.Add(year / 2))
+		pass(time.Minute)
+		w.set(right.Add(time.Minute))
+		pass(time.Minute)
+		if got := ask(t, s, countPackets); got != 2500 {
+			t.Errorf("begun anew %v: %v packets\n%s", again, got, said)
+		}
+	}
+}
+
+// A machine that has no clock when it starts, and is right a minute later, does not wait for a day to judge ages.
+func TestClockBehindForAMoment(t *testing.T) {
+	c := newAgeClock(start, 30*24*time.Hour, 0)
+	for minutes := range 5 {
+		passed := time.Duration(minutes) * time.Minute
+		if past := time.Unix(0, 0).Add(passed); !c.at(past, passed).Equal(past) {
+			t.Errorf("after %v: judged by %v", passed, c.at(past, passed))
+		}
+	}
+	if now := start.Add(time.Hour); !c.at(now, 5*time.Minute).Equal(now) {
+		t.Errorf("judged by %v", c.at(now, 5*time.Minute))
+	}
+}
+
+// Times of the store are those of the clock: one that is set ahead is seen, although the process knows what passed.
+func TestClockIsNotMonotonic(t *testing.T) {
+	s, _ := opened(t, Options{Directory: t.TempDir(), Unpacked: true, byHand: true})
+	if now := s.now(); now != now.Round(0) {
+		t.Errorf("%v has a monotonic time", now)
+	}
+}

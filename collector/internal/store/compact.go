@@ -20,6 +20,7 @@ type Compacted struct {
 	From          []string
 	Before, After int64 // bytes
 	Rows          uint64
+	Note          string // what is not as it could be
 }
 
 // compactPart is the name of the file that is made of others, before it is packed.
@@ -67,7 +68,7 @@ func packRest(ctx context.Context, db *sql.DB, directory string, c *catalog, don
 		}
 		path := filepath.Join(directory, e.Name+suffix)
 		one := Compacted{Into: e.Name, From: []string{e.Name}, Before: e.Bytes, After: e.Bytes, Rows: e.Packets + e.Records}
-		err := packFile(ctx, db, path, path+partSuffix)
+		err := one.pack(ctx, db, path, path+partSuffix)
 		if err == nil {
 			err = errors.Join(os.Rename(path+partSuffix, path), syncDirectory(directory))
 		}
@@ -84,6 +85,26 @@ func packRest(ctx context.Context, db *sql.DB, directory string, c *catalog, don
 		done = append(done, one)
 	}
 	return done, removeParts(directory)
+}
+
+// pack writes the packed file of a file, without rollups by flow if it must.
+func (c *Compacted) pack(ctx context.Context, db *sql.DB, from, into string) error {
+	err := packFile(ctx, db, from, into, false)
+	if ctx.Err() != nil || !withoutFlows(err) {
+		return err
+	}
+	c.Note = flowlessNote(c.Into, err)
+	return errors.Join(removeFiles(into, into+".wal"), packFile(ctx, db, from, into, true))
+}
+
+// removeFiles removes files that may be there.
+func removeFiles(paths ...string) (err error) {
+	for _, path := range paths {
+		if fault := os.Remove(path); !errors.Is(fault, os.ErrNotExist) {
+			err = errors.Join(err, fault)
+		}
+	}
+	return err
 }
 
 // together are the first files that become one: of a day that is over, closed, and of this version.
@@ -112,10 +133,8 @@ func compactFiles(ctx context.Context, db *sql.DB, directory string, c *catalog,
 	done := Compacted{Into: into.Name}
 	part := filepath.Join(directory, compactPart) // no file of the store until it is complete
 	packed := filepath.Join(directory, into.Name+suffix+partSuffix)
-	for _, end := range []string{"", ".wal"} {
-		if err := os.Remove(part + end); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return done, err
-		}
+	if err := removeFiles(part, part+".wal"); err != nil {
+		return done, err
 	}
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -125,7 +144,7 @@ func compactFiles(ctx context.Context, db *sql.DB, directory string, c *catalog,
 	if err := merge(ctx, conn, directory, part, group, &done); err != nil {
 		return done, err
 	}
-	if err := errors.Join(packFile(ctx, db, part, packed), os.Remove(part)); err != nil {
+	if err := errors.Join(done.pack(ctx, db, part, packed), os.Remove(part)); err != nil {
 		return done, errors.Join(err, removeParts(directory))
 	}
 	into.Packed = true

@@ -56,12 +56,23 @@ func (p *packing) countFlows(ctx context.Context) error {
 		summedFrom*hours, measuredFrom*hours).Scan(&p.rolled.Summed, &p.rolled.Measured)
 }
 
+// flowsError is the error of making rollups by flow. A file can be packed without them.
+type flowsError struct{ error }
+
+func (e *flowsError) Unwrap() error { return e.error }
+
 // rollFlows makes the rollups by flow of the packets that were written.
 func (p *packing) rollFlows(ctx context.Context) error {
+	if p.flowless {
+		return nil
+	}
+	if err := p.countFlows(ctx); err != nil {
+		return &flowsError{err}
+	}
 	fill := strings.NewReplacer("SUMMED", fmt.Sprint(p.rolled.Summed), "MEASURED", fmt.Sprint(p.rolled.Measured))
 	for _, statement := range []string{flowWays, flowSums, flowDelays} {
 		if err := p.run(ctx, fill.Replace(statement)); err != nil {
-			return fmt.Errorf("roll up flows: %w", err)
+			return &flowsError{fmt.Errorf("roll up flows: %w", err)}
 		}
 	}
 	return nil
@@ -89,7 +100,7 @@ GROUP BY hour, key, path, namespace, i, what ORDER BY key DESC, path, what, i, h
 
 // compareFlows makes sure that the rollups by flow have each packet of their flows once.
 func (p *packing) compareFlows(ctx context.Context) error {
-	if !p.dictionary {
+	if !p.dictionary || p.flowless {
 		return nil
 	}
 	fill := strings.NewReplacer(
@@ -103,7 +114,7 @@ SELECT (SELECT coalesce(sum(list_sum(n)), 0) FROM fresh.flow_delay_1h WHERE what
 	} {
 		var same bool
 		if err := p.conn.QueryRowContext(ctx, fill.Replace(query)).Scan(&same); err != nil || !same {
-			return errors.Join(err, fmt.Errorf("table %s has not the packets of its flows", table))
+			return &flowsError{errors.Join(err, fmt.Errorf("table %s has not the packets of its flows", table))}
 		}
 	}
 	return nil

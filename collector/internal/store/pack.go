@@ -40,6 +40,7 @@ type packing struct {
 	conn       *sql.Conn
 	old        File
 	dictionary bool // flow ids are in the table of keys
+	flowless   bool // without rollups by flow
 	rolled     Flows
 }
 
@@ -48,13 +49,13 @@ const (
 	freshAlias = "fresh"
 )
 
-// packFile writes the packed file of a file, and compares both.
-func packFile(ctx context.Context, db *sql.DB, from, into string) error {
+// packFile writes the packed file of a file, with rollups by flow or without, and compares both.
+func packFile(ctx context.Context, db *sql.DB, from, into string, flowless bool) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	p := &packing{conn: conn, old: File{Alias: oldAlias}}
+	p := &packing{conn: conn, old: File{Alias: oldAlias}, flowless: flowless}
 	err = p.run(ctx,
 		"ATTACH "+literal(from)+" AS "+oldAlias+" (READ_ONLY)",
 		"ATTACH "+literal(into)+" AS "+freshAlias+" ("+packedStorage+")")
@@ -238,9 +239,6 @@ FROM flows f JOIN old.keys k ON f.key = k.number ORDER BY f.number`,
 		"CREATE TABLE fresh."+tablePacked+" AS SELECT "+columns+" FROM old.packets p, flows f LIMIT 0",
 		"CREATE VIEW fresh.packets AS SELECT "+strings.Join(view, ", ")+" FROM "+tablePacked+" p JOIN keys k ON p.key = k.number")
 	if err != nil {
-		return err
-	}
-	if err := p.countFlows(ctx); err != nil {
 		return err
 	}
 	if err := p.rows(ctx, tablePacked, columns, " JOIN flows f ON p.key = f.key AND p.flow_id IS NOT DISTINCT FROM f.flow_id"); err != nil {

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duckdb/duckdb-go/v2"
+
 	"github.com/waymark-net/waymark/collector/internal/storetest"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/record"
@@ -309,6 +311,50 @@ func TestPackingFaults(t *testing.T) {
 	}
 	if list, _ := filepath.Glob(filepath.Join(directory, "*"+partSuffix+"*")); len(list) != 0 {
 		t.Errorf("left: %v", list)
+	}
+}
+
+// A file whose rollups by flow need more memory than there is, or are wrong, is packed without them, and says so.
+func TestPackWithoutFlows(t *testing.T) {
+	sums := flowSums
+	for _, fault := range []string{
+		"SELECT error('more memory than there is')", strings.Replace(sums, "key < SUMMED AND", "", 1),
+	} {
+		s, said := closedStore(t, filled(t))
+		before := numbers(t, s)
+		flowSums = fault
+		err := s.Pack(t.Context())
+		flowSums = sums
+		if p := s.Packing(); err != nil || packedFiles(s) != 5 || p.Done != 5 || p.Failed != 0 || p.Fault != "" {
+			t.Fatalf("%v, %+v\n%s", err, p, said)
+		}
+		if after := numbers(t, s); !slices.Equal(before, after) {
+			t.Errorf("%v, before %v\n%s", after, before, said)
+		}
+		if n := strings.Count(said.String(), "gets no rollups by flow"); n == 0 || n > 5 {
+			t.Errorf("%d messages: %s", n, said)
+		}
+		err = s.Read(t.Context(), time.Unix(0, 0), start.Add(1000*time.Hour), func(r *Reading) error {
+			for i := range r.Files {
+				if r.Files[i].Stored().Flows != (Flows{}) {
+					t.Errorf("%s has %+v", r.Files[i].Entry.Name, r.Files[i].Stored().Flows)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	directory := filled(t)
+	flowSums = "SELECT error('more memory than there is')"
+	done, err := Compact(t.Context(), directory, memory, start.Add(80*time.Hour))
+	flowSums = sums
+	if err != nil || len(done) == 0 || !strings.Contains(done[0].Note, done[0].Into+".duckdb gets no rollups by flow") {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if !withoutFlows(fmt.Errorf("checkpoint: %w", &duckdb.Error{Type: duckdb.ErrorTypeOutOfMemory})) || withoutFlows(errPacked) {
+		t.Error("what is tried again without rollups by flow")
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/duckdb/duckdb-go/v2"
 	"golang.org/x/sys/unix"
 )
 
@@ -140,20 +141,43 @@ func (s *Store) pack(ctx context.Context, e Entry) error {
 	}
 	part := s.path(e.Name) + partSuffix
 	defer func() { _ = removeParts(s.options.Directory) }()
+	err := s.packInto(ctx, e, part, false)
+	if ctx.Err() == nil && withoutFlows(err) {
+		s.options.Note(slog.LevelWarn, flowlessNote(e.Name, err))
+		err = errors.Join(removeFiles(part, part+".wal"), s.packInto(ctx, e, part, true))
+	}
+	switch {
+	case errors.Is(err, errPacked):
+		return s.packed(e.Name, "") // the catalog was older
+	case err != nil:
+		return fmt.Errorf("pack %s: %w", e.Name+suffix, err)
+	}
+	return s.packed(e.Name, part)
+}
+
+// packInto writes the packed file of a file.
+func (s *Store) packInto(ctx context.Context, e Entry, part string, flowless bool) error {
 	scratch := filepath.Join(s.options.Directory, packScratch)
 	// A database of its own: an error such as a full disk ends the one in which it happens.
 	db, err := database(max(min(s.options.Memory/4, packMemory), leastMemory), 1, scratch, s.options.Directory)
 	if err != nil {
 		return err
 	}
-	err = packFile(ctx, db, s.path(e.Name), part)
-	if err = errors.Join(err, db.Close()); errors.Is(err, errPacked) {
-		return s.packed(e.Name, "") // the catalog was older
-	}
-	if err != nil {
-		return fmt.Errorf("pack %s: %w", e.Name+suffix, err)
-	}
-	return s.packed(e.Name, part)
+	return errors.Join(packFile(ctx, db, s.path(e.Name), part, flowless), db.Close())
+}
+
+// withoutFlows reports whether packing may succeed without rollups by flow: of all that it makes, only these grow with
+// more than the packets.
+func withoutFlows(err error) bool {
+	var ofFlows *flowsError
+	var of *duckdb.Error
+	return errors.As(err, &ofFlows) || errors.As(err, &of) && of.Type == duckdb.ErrorTypeOutOfMemory
+}
+
+// flowlessNote says that a file is packed without rollups by flow.
+func flowlessNote(name string, err error) string {
+	return fmt.Sprintf("%s gets no rollups by flow, and questions about the packets of some addresses take longer: %s",
+		name+suffix, firstLine(err))
 }
 
 // packed puts a packed file in the place of the file that it was made of, by renaming it: after a kill, there is either

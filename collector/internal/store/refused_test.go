@@ -3,35 +3,44 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/duckdb/duckdb-go/v2"
 
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
+func flowOf(name string) record.Record {
+	return &record.Loss{Measurement: record.Measurement{Time: instant.Of(start), Flow: name}}
+}
+
+// refusing makes a store refuse a second record with the same name of a flow.
+func refusing(t *testing.T, s *Store) {
+	t.Helper()
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if _, err := s.file.conn.ExecContext(t.Context(), "CREATE UNIQUE INDEX one ON "+s.file.alias+".loss (flow)"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Records that the database refuses are left out, counted and reported once; all others of the batch are written once.
 func TestRefusedRecords(t *testing.T) {
 	s, said := opened(t, Options{Directory: t.TempDir(), Unpacked: true, byHand: true})
-	flow := func(name string) record.Record {
-		return &record.Loss{Measurement: record.Measurement{Time: instant.Of(start), Flow: name}}
-	}
-	put(t, s, []record.Record{flow("refused")})
-	s.writing.Lock()
-	_, err := s.file.conn.ExecContext(t.Context(), "CREATE UNIQUE INDEX one ON "+s.file.alias+".loss (flow)")
-	s.writing.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	put(t, s, []record.Record{flowOf("refused")})
+	refusing(t, s)
 	var batch []record.Record
 	for i := range 1000 {
-		batch = append(batch, flow(fmt.Sprint("flow ", i)))
+		batch = append(batch, flowOf(fmt.Sprint("flow ", i)))
 		if i%300 == 7 {
-			batch = append(batch, flow("refused"))
+			batch = append(batch, flowOf("refused"))
 		}
 	}
-	batch = append(batch, flow("flow 0")) // refused only because of the first one
+	batch = append(batch, flowOf("flow 0")) // refused only because of the first one
 	writer := NewWriter(s)
 	if tried, written, err := writer.Write(batch); tried != len(batch) || written != len(batch) || err != nil {
 		t.Errorf("%d of %d, %v", written, tried, err)
@@ -45,17 +54,82 @@ func TestRefusedRecords(t *testing.T) {
 	if fault, _ := s.Fault(); fault != "" {
 		t.Error(fault)
 	}
-	if written, err := s.writeRecords(t.Context(), []record.Record{flow("refused")}); written != 1 || err != nil {
+	if written, err := s.writeRecords(t.Context(), []record.Record{flowOf("refused")}); written != 1 || err != nil {
 		t.Errorf("alone: %d, %v", written, err)
 	}
 	// What is wrong with the database is no record's fault.
 	s.writing.Lock()
-	_, err = s.file.conn.ExecContext(t.Context(), "BEGIN")
+	_, err := s.file.conn.ExecContext(t.Context(), "BEGIN")
 	s.writing.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if written, err := s.writeRecords(t.Context(), []record.Record{flow("later")}); written != 0 || err == nil || s.Refused() != 6 {
+	if written, err := s.writeRecords(t.Context(), []record.Record{flowOf("later")}); written != 0 || err == nil || s.Refused() != 6 {
 		t.Errorf("%d, %v, %d refused", written, err, s.Refused())
+	}
+}
+
+// A record whose values look like an error of the database is refused as any other. Errors with a type are known by it.
+func TestRefusedByKind(t *testing.T) {
+	s, _ := opened(t, Options{Directory: t.TempDir(), Unpacked: true, byHand: true})
+	const name = `connection "lost": IO Error: no space left`
+	put(t, s, []record.Record{flowOf(name)})
+	refusing(t, s)
+	batch := []record.Record{flowOf("one"), flowOf(name), flowOf("two")}
+	if written, err := s.writeRecords(t.Context(), batch); written != 3 || err != nil || s.Refused() != 1 {
+		t.Errorf("%d, %v, %d refused", written, err, s.Refused())
+	}
+	for _, of := range []duckdb.ErrorType{duckdb.ErrorTypeIO, duckdb.ErrorTypeOutOfMemory, duckdb.ErrorTypeFatal} {
+		var refused *refusedError
+		if err := asRefused(fmt.Errorf("flush: %w", &duckdb.Error{Type: of, Msg: "a text"})); errors.As(err, &refused) {
+			t.Errorf("an error of type %d is a record's", of)
+		}
+	}
+	for text, want := range map[string]bool{
+		`could not flush appender: Failed to append: Could not write file "a.wal": No space left on device`: false,
+		`could not flush appender: Failed to append: value "fatal" is too long`:                             true,
+		"Failed to append: database has been invalidated":                                                   false,
+		"cast error: cannot cast int to string":                                                             true,
+	} {
+		var refused *refusedError
+		if is := errors.As(asRefused(errors.New(text)), &refused); is != want {
+			t.Errorf("%s: %v", text, is)
+		}
+	}
+}
+
+// If the database refuses all of many records, that is an error of the store, and none is left out. If it accepts one of
+// them, it is the fault of the others, even if they come first.
+func TestAllRefused(t *testing.T) {
+	s, said := opened(t, Options{Directory: t.TempDir(), Unpacked: true, byHand: true})
+	put(t, s, []record.Record{flowOf("refused")})
+	refusing(t, s)
+	all := func(n int) (list []record.Record) {
+		for range n {
+			list = append(list, flowOf("refused"))
+		}
+		return list
+	}
+	for _, n := range []int{mostRefused + 1, 1000} {
+		written, err := s.writeRecords(t.Context(), all(n))
+		if written != 0 || err == nil || s.Refused() != 0 || strings.Contains(said.String(), "not kept") {
+			t.Errorf("%d of %d, %v, %d refused\n%s", written, n, err, s.Refused(), said)
+		}
+		if fault, cure := s.Fault(); !strings.Contains(fault, fmt.Sprintf("refuses all of %d records", n)) || cure == "" {
+			t.Errorf("%q, %q", fault, cure)
+		}
+	}
+	if written, err := s.writeRecords(t.Context(), all(mostRefused)); written != mostRefused || err != nil || s.Refused() != mostRefused {
+		t.Errorf("few: %d, %v, %d refused", written, err, s.Refused())
+	}
+	batch := append(all(3*mostRefused), flowOf("accepted"), flowOf("accepted, too"))
+	if written, err := s.writeRecords(t.Context(), batch); written != len(batch) || err != nil || s.Refused() != 4*mostRefused {
+		t.Errorf("the last ones are accepted: %d, %v, %d refused", written, err, s.Refused())
+	}
+	if got := ask(t, s, "SELECT count(*) AS n FROM FILE(loss)"); got != 3 {
+		t.Errorf("%v records", got)
+	}
+	if fault, _ := s.Fault(); fault != "" {
+		t.Error(fault)
 	}
 }

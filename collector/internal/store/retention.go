@@ -15,8 +15,12 @@ import (
 	"github.com/waymark-net/waymark/internal/problem"
 )
 
-// believedAfter is how long a clock has been ahead, at most, when ages are judged by it.
-const believedAfter = 24 * time.Hour
+// believedAfter is how long a clock has been ahead, at most, when ages are judged by it. backAfter is how long it has been
+// behind: a machine without a clock of its own begins in the past, and is right when it has reached a server.
+const (
+	believedAfter = 24 * time.Hour
+	backAfter     = 10 * time.Minute
+)
 
 // ageClock is the time by which the age of files is judged: the clock, or less while that has been far ahead of the
 // time that passed only for a short time. A clock that is set far ahead for a moment, or when the collector starts,
@@ -25,7 +29,7 @@ type ageClock struct {
 	base     time.Time     // the time at the start, as far as it is believed
 	near     time.Duration // by how much the clock may be ahead and is believed at once
 	believed time.Duration // how long it is ahead until it is believed
-	ahead    time.Duration // by how much the clock is ahead of what passed since
+	apart    time.Duration // what the clock has been ahead of the base and what passed, or behind (< 0), at least; 0: it is near
 	since    time.Duration // since the start, when it began to be
 }
 
@@ -34,32 +38,41 @@ func newAgeClock(base time.Time, age, elapsed time.Duration) ageClock {
 	return ageClock{base: base.Add(-elapsed), near: age / 8, believed: min(age/16, believedAfter)}
 }
 
-// steady is by how much a clock that is corrected slowly may change in a day.
-const steady = time.Minute
+// own is the time that is believed, which the clock may be apart from.
+func (c *ageClock) own(elapsed time.Duration) time.Time { return c.base.Add(elapsed) }
 
-// at is the time by which ages are judged.
+// at is the time by which ages are judged: the earlier one of the clock and the time that is believed.
+//
+// What is believed in the end is the least that the clock has been apart meanwhile. So a clock that gains on the time
+// that passes, as that of a machine that is suspended each night, is believed, too. A clock that is behind also moves the
+// base, or it would be believed at once the next time that it is ahead.
 func (c *ageClock) at(now time.Time, elapsed time.Duration) time.Time {
-	own := c.base.Add(elapsed)
-	ahead := now.Sub(own)
+	apart := now.Sub(c.own(elapsed))
+	if apart.Abs() <= c.near {
+		c.base, c.apart = c.base.Add(apart), 0
+		return now
+	}
 	switch {
-	case ahead <= 0:
-		c.ahead = 0
-		return now
-	case ahead <= c.near:
-		c.base, c.ahead = c.base.Add(ahead), 0
-		return now
+	case c.apart == 0 || (apart < 0) != (c.apart < 0):
+		c.apart, c.since = apart, elapsed
+	case apart.Abs() < c.apart.Abs():
+		c.apart = apart
 	}
-	if c.ahead == 0 || (ahead-c.ahead).Abs() > steady {
-		c.ahead, c.since = ahead, elapsed
+	wait := c.believed
+	if apart < 0 {
+		wait = min(wait, backAfter)
 	}
-	if elapsed-c.since < c.believed {
+	if elapsed-c.since >= wait {
+		c.base, c.apart = c.base.Add(c.apart), 0
+		return c.at(now, elapsed) // the rest may be near now
+	}
+	if own := c.own(elapsed); own.Before(now) {
 		return own
 	}
-	c.base, c.ahead = c.base.Add(ahead), 0
 	return now
 }
 
-// latest is the time by which ages were last judged, or of the newest file; without files, the time that is given.
+// latest is the time that was believed when ages were last judged, or of the newest file; without files, the time that is given.
 func (c *catalog) latest(without time.Time) time.Time {
 	at := c.Judged.Time
 	if !at.IsZero() {
@@ -81,8 +94,9 @@ func (c *catalog) latest(without time.Time) time.Time {
 // retain removes the files that are older than records are kept, and the oldest ones while all have more
 // bytes than they may. A clock that is set back removes nothing, nor does one that is far ahead for a moment.
 func (s *Store) retain() {
-	s.catalog.Judged = instant.Of(s.age.at(s.now(), s.options.Elapsed()))
-	oldest := s.catalog.Judged.Add(-s.options.Age)
+	elapsed := s.options.Elapsed()
+	oldest := s.age.at(s.now(), elapsed).Add(-s.options.Age)
+	s.catalog.Judged = instant.Of(s.age.own(elapsed)) // not the clock's time, which may be wrong for a moment
 	s.catalog.forgetMissing(oldest)
 	for _, e := range slices.Clone(s.catalog.Files) {
 		if e.State == Open || !s.over(e).Before(oldest) {

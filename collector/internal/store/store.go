@@ -235,7 +235,9 @@ func database(memory int64, threads int, scratch string, directories ...string) 
 	return db, nil
 }
 
-func (s *Store) now() time.Time { return s.options.Now() }
+// now is what the clock says. It has no monotonic time: two times of the process would otherwise be as far apart as what
+// passed between them, whatever the clock was set to.
+func (s *Store) now() time.Time { return s.options.Now().Round(0) }
 
 func (s *Store) path(name string) string {
 	return filepath.Join(s.options.Directory, name+suffix)
