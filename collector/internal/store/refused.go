@@ -14,6 +14,7 @@ import (
 
 	"github.com/duckdb/duckdb-go/v2"
 
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 )
@@ -74,16 +75,19 @@ func unquoted(text string) string {
 	return text
 }
 
-// mostRefused is how many records of a batch are left out before one of it is accepted: if the database refuses all, it
-// is not what they have.
+// mostRefused is how many records of a batch are refused before a plain packet is tried: if the database does not accept
+// that either, it is not what the records have.
 const mostRefused = 100
+
+// plain is a record that nothing is wrong with.
+var plain = &record.Path{Time: instant.Of(time.Unix(0, 0))}
 
 // parts writes a batch in several transactions.
 type parts struct {
 	file     *open
 	batch    []record.Record
 	refused  []refusedRecord
-	accepted bool // the database accepts one of the batch
+	accepted bool // the database accepts one of the batch, or a plain packet
 }
 
 type refusedRecord struct {
@@ -92,7 +96,8 @@ type refusedRecord struct {
 }
 
 // writeParts writes records in one transaction, or without those that the database refuses, in several. done is how many
-// were written or left out, from the first on. Where all of many are refused, that is an error, and none is left out.
+// were written or left out, from the first on. Where all of many are refused, and a plain packet is, too, that is an
+// error, and none is left out.
 func (f *open) writeParts(ctx context.Context, batch []record.Record, leaveOut func(record.Record, error)) (done int, err error) {
 	p := parts{file: f, batch: batch}
 	done, err = p.write(ctx, batch)
@@ -127,17 +132,13 @@ func (p *parts) write(ctx context.Context, batch []record.Record) (done int, err
 	return done + rest, err
 }
 
-// refusesAll is an error if the database has refused many records and accepts none of the batch, as far as some of those
-// that were not tried tell.
+// refusesAll is an error if the database has refused many records, accepted none of the batch, and refuses a plain packet,
+// too. Else an exporter that sends nothing but such records would stop the store.
 func (p *parts) refusesAll(ctx context.Context) error {
 	if p.accepted || len(p.refused) <= mostRefused {
 		return nil
 	}
-	rest := p.batch[len(p.refused):]
-	for i := 0; i < len(rest) && !p.accepted; i += max(len(rest)/mostRefused, 1) {
-		p.accepted = p.file.accepts(ctx, rest[i])
-	}
-	if p.accepted {
+	if p.accepted = p.file.accepts(ctx, plain); p.accepted {
 		return nil
 	}
 	return problem.Wrap(fmt.Errorf("the database refuses all of %d records, which wait: %w", len(p.batch), p.refused[0].why.error),

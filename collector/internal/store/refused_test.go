@@ -98,20 +98,48 @@ func TestRefusedByKind(t *testing.T) {
 	}
 }
 
-// If the database refuses all of many records, that is an error of the store, and none is left out. If it accepts one of
-// them, it is the fault of the others, even if they come first.
+// refused are so many records that a store refuses after refusing().
+func refused(n int) (list []record.Record) {
+	for range n {
+		list = append(list, flowOf("refused"))
+	}
+	return list
+}
+
+// An exporter that sends nothing but records that the database refuses does not stop the store: a plain packet is accepted.
 func TestAllRefused(t *testing.T) {
-	s, said := opened(t, Options{Directory: t.TempDir(), Unpacked: true, byHand: true})
-	put(t, s, []record.Record{flowOf("refused")})
+	s, _ := opened(t, Options{Directory: t.TempDir(), Unpacked: true, byHand: true})
+	put(t, s, refused(1))
 	refusing(t, s)
-	all := func(n int) (list []record.Record) {
-		for range n {
-			list = append(list, flowOf("refused"))
-		}
-		return list
+	most := 3 * mostRefused
+	if written, err := s.writeRecords(t.Context(), refused(most)); written != most || err != nil || s.Refused() != uint64(most) {
+		t.Errorf("%d, %v, %d refused", written, err, s.Refused())
+	}
+	batch := append(refused(most), flowOf("accepted"), flowOf("accepted, too"))
+	if written, err := s.writeRecords(t.Context(), batch); written != len(batch) || err != nil || s.Refused() != uint64(2*most) {
+		t.Errorf("the last ones are accepted: %d, %v, %d refused", written, err, s.Refused())
+	}
+	if got, packets := ask(t, s, "SELECT count(*) AS n FROM FILE(loss)"), ask(t, s, countPackets); got != 3 || packets != 0 {
+		t.Errorf("%v records, %v packets", got, packets)
+	}
+	if fault, _ := s.Fault(); fault != "" {
+		t.Error(fault)
+	}
+}
+
+// If the database refuses a plain packet, too, that is an error of the store, and no record is left out.
+func TestPlainRefused(t *testing.T) {
+	s, said := opened(t, Options{Directory: t.TempDir(), Unpacked: true, byHand: true})
+	put(t, s, append(refused(1), plain))
+	refusing(t, s)
+	s.writing.Lock()
+	_, err := s.file.conn.ExecContext(t.Context(), "CREATE UNIQUE INDEX other ON "+s.file.alias+".packets (namespace)")
+	s.writing.Unlock()
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, n := range []int{mostRefused + 1, 1000} {
-		written, err := s.writeRecords(t.Context(), all(n))
+		written, err := s.writeRecords(t.Context(), refused(n))
 		if written != 0 || err == nil || s.Refused() != 0 || strings.Contains(said.String(), "not kept") {
 			t.Errorf("%d of %d, %v, %d refused\n%s", written, n, err, s.Refused(), said)
 		}
@@ -119,17 +147,7 @@ func TestAllRefused(t *testing.T) {
 			t.Errorf("%q, %q", fault, cure)
 		}
 	}
-	if written, err := s.writeRecords(t.Context(), all(mostRefused)); written != mostRefused || err != nil || s.Refused() != mostRefused {
+	if written, err := s.writeRecords(t.Context(), refused(mostRefused)); written != mostRefused || err != nil || s.Refused() != mostRefused {
 		t.Errorf("few: %d, %v, %d refused", written, err, s.Refused())
-	}
-	batch := append(all(3*mostRefused), flowOf("accepted"), flowOf("accepted, too"))
-	if written, err := s.writeRecords(t.Context(), batch); written != len(batch) || err != nil || s.Refused() != 4*mostRefused {
-		t.Errorf("the last ones are accepted: %d, %v, %d refused", written, err, s.Refused())
-	}
-	if got := ask(t, s, "SELECT count(*) AS n FROM FILE(loss)"); got != 3 {
-		t.Errorf("%v records", got)
-	}
-	if fault, _ := s.Fault(); fault != "" {
-		t.Error(fault)
 	}
 }
