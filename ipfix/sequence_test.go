@@ -64,8 +64,8 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-// Gaps that are not filled are missed when their time is over: the next message says so,
-// or CountMissed, also of sessions that ended. Only so many may wait.
+// Numbers that do not come in time are missed. The next message of the session says so, or CountMissed, which knows
+// ended sessions, too. The number of gaps that are waited for is bounded.
 func TestGapsAreGivenUp(t *testing.T) {
 	d := NewDecoder(DecoderConfig{Registry: registry(t)})
 	s := open(t, d, key(UDP, 1), exportTime)

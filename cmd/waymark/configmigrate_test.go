@@ -100,7 +100,7 @@ func TestConfigMigrateJSON(t *testing.T) {
 	}
 }
 
-// A file that cannot be replaced, such as a mounted one, keeps its content. No temporary file is left beside it, and
+// If the migration fails, as that of a mounted file does, the file keeps its content. No temporary file is left beside it, and
 // other files there are not touched.
 func TestConfigMigrateFails(t *testing.T) {
 	file := write(t, "node.yaml", formerConfig)

@@ -22,6 +22,7 @@ import (
 	"github.com/waymark-net/waymark/internal/insight"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/recordfilter/filterflags"
+	"github.com/waymark-net/waymark/internal/shellword"
 )
 
 // topFlags are the flags of waymark top.
@@ -146,7 +147,7 @@ func (f *topFlags) checkFilter(cmd *cobra.Command, q *api.HistoryTime) error {
 		if flag := cmd.Flags().Lookup(name); flag.Changed {
 			word := "--" + name
 			if flag.Value.Type() != "bool" {
-				word += " " + quoted(flag.Value.String())
+				word += " " + shellword.Quote(flag.Value.String())
 			}
 			f.selects = append(f.selects, word)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/insight"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/shellword"
 )
 
 // Filters go to the agent; what no answer can have is refused, and what nothing configured has is named at once.
@@ -63,7 +64,7 @@ func TestTopSelected(t *testing.T) {
 	r := topReport()
 	r.Filtered = &insight.Filtered{Since: instant.Of(r.Until.Add(-20 * time.Second)), Undecided: 3, Unexamined: 5}
 	s := topScreen{
-		flags:  topFlags{sort: sorts[0], selects: []string{"--port 443", "--where " + quoted(`node == "r1"`)}},
+		flags:  topFlags{sort: sorts[0], selects: []string{"--port 443", "--where " + shellword.Quote(`node == "r1"`)}},
 		report: r,
 		style:  topStyle{width: 200},
 	}

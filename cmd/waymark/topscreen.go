@@ -19,6 +19,7 @@ import (
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/insight"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/shellword"
 )
 
 // live shows the table on the whole terminal until the user quits.
@@ -198,22 +199,12 @@ func (s topScreen) command() string {
 		words = append(words, "--sort", s.flags.sort)
 	}
 	for _, p := range s.flags.prefixes {
-		words = append(words, "--prefix", quoted(p))
+		words = append(words, "--prefix", shellword.Quote(p))
 	}
 	if s.flags.filter != "" {
-		words = append(words, "--filter", quoted(s.flags.filter))
+		words = append(words, "--filter", shellword.Quote(s.flags.filter))
 	}
 	return strings.Join(append(words, s.flags.selects...), " ")
-}
-
-// quoted is a word for a shell.
-func quoted(word string) string {
-	if strings.IndexFunc(word, func(r rune) bool {
-		return r >= 0x80 || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("=:/.-_", r)
-	}) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // isExpanded is what a path is now.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/shellword"
 )
 
 // FlowCommand is "flow add|del|show …", in the manner of iproute2, which has no such
@@ -81,7 +82,7 @@ func FormatFlow(f config.Flow) string {
 			list = append(list, value)
 		}
 	}
-	return shell(list)
+	return shellword.Join(list)
 }
 
 // CompleteFlow lists what may follow the words of "flow": words, or the values of the last one.

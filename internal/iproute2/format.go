@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/shellword"
 )
 
 // RouteName is the name of a rule when none is given. It is made of the rule's
@@ -25,14 +26,14 @@ func FormatRoute(e config.Encapsulation) string {
 	if e.Name != RouteName(e) {
 		words = append(words, "name", e.Name)
 	}
-	return shell(words)
+	return shellword.Join(words)
 }
 
 // FormatSelection writes the words by which del finds exactly one rule,
 // quoted for a shell.
 func FormatSelection(e config.Encapsulation) string {
 	words := append([]string{prefixWord(e.Match.Destination)}, criteria(e.Match)...)
-	return shell(append(words, "dev", e.Interface, "name", e.Name))
+	return shellword.Join(append(words, "dev", e.Interface, "name", e.Name))
 }
 
 func prefixWord(p netip.Prefix) string {
@@ -65,20 +66,6 @@ func criteria(m config.Match) []string {
 	}
 	return words
 }
-
-// shell joins words, quoted so that a shell splits them into the same words.
-func shell(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		if quoted[i] = w; w == "" || strings.Trim(w, plain) != "" {
-			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(quoted, " ")
-}
-
-// plain are the characters that no shell treats as special.
-const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-"
 
 // Selection is what del and show select by: everything given for a rule. A command that
 // includes an encapsulation gives it completely.

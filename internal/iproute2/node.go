@@ -12,6 +12,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/shellword"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -133,7 +134,7 @@ func FormatInterface(in config.Interface) string {
 	for _, role := range in.Role {
 		roles |= role
 	}
-	return shell(append([]string{in.Name, "role", roles.String(), "boundary"}, strings.Fields(in.Boundary.String())...))
+	return shellword.Join(append([]string{in.Name, "role", roles.String(), "boundary"}, strings.Fields(in.Boundary.String())...))
 }
 
 // DecapsulationCommand is "decapsulation add|del|show …", in the manner of
@@ -216,5 +217,5 @@ func FormatDecapsulation(d config.Decapsulation) string {
 	} else if d.Bare != nil {
 		list = append(list, "nobare")
 	}
-	return shell(list)
+	return shellword.Join(list)
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/waymark-net/waymark/internal/shellword"
 )
 
 // renamed is a key that has the name that it had before.
@@ -33,24 +35,18 @@ func (r *Reader) rename(at Position, path string, f Field) {
 		if file == "" || file == "-" { // standard input
 			file = "FILE"
 		}
-		fault.Cure += ", or run: " + fmt.Sprintf(r.format.Migrate, shellWord(file))
+		fault.Cure += ", or run: " + fmt.Sprintf(r.format.Migrate, fileWord(file))
 	}
 	fault.Line, fault.Column = r.LineOf(at), at.Column
 	r.renamed = append(r.renamed, renamed{fault, f})
 }
 
-// shellWord is the name of a file as one word for a shell.
-func shellWord(file string) string {
+// fileWord is the name of a file as one word for a shell, and for the program that it is given to.
+func fileWord(file string) string {
 	if strings.HasPrefix(file, "-") { // it would be a flag
 		file = "./" + file
 	}
-	special := func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_-+=:,./@%", c)
-	}
-	if !strings.ContainsFunc(file, special) {
-		return file
-	}
-	return "'" + strings.ReplaceAll(file, "'", `'\''`) + "'"
+	return shellword.Quote(file)
 }
 
 // Renamed are the first MostCounted keys of the file that have the name that they had before: they

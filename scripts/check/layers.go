@@ -37,6 +37,7 @@ var layers = map[string]string{
 	"internal/reference":   "ioam internal/edgetoedge internal/ipv6 internal/model internal/pot",
 	"internal/secretfile":  "internal/problem",
 	"internal/replacefile": "",
+	"internal/shellword":   "",
 	"internal/inputfile":   "",
 
 	// Packages that use the kernel know no records, sinks or configuration files.
@@ -125,10 +126,10 @@ var layers = map[string]string{
 	"internal/insight":  "ioam internal/exponential internal/instant internal/nodenames internal/record",
 
 	// Configuration and control.
-	"internal/yamlfile": "internal/inputfile internal/problem",
+	"internal/yamlfile": "internal/inputfile internal/problem internal/shellword",
 	"internal/address":  "internal/problem",
 	"internal/config":   "ioam srv6 internal/address internal/inputfile internal/loss internal/lossquery internal/nodenames internal/pot internal/record internal/secretfile internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/sink/otlpsink internal/stamp/keyfile internal/model internal/problem internal/yamlfile",
-	"internal/iproute2": "ioam srv6 internal/config internal/model",
+	"internal/iproute2": "ioam srv6 internal/config internal/model internal/shellword",
 	"internal/api":      "ioam internal/config internal/health internal/insight internal/instant internal/model internal/nodenames internal/pathmtu internal/recordfilter",
 	"internal/health":   "ioam internal/instant internal/model internal/problem",
 	// The agent: what its services have in common, the services by subject, which do not
@@ -168,7 +169,7 @@ var layers = map[string]string{
 	"internal/history":      "internal/collectorapi internal/columns internal/commandline internal/instant internal/problem internal/record internal/recordfilter",
 	"cmd/waymark": "ioam cmd/waymark/active internal/agent internal/agent/instances internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/exponential internal/health internal/history " +
 		"internal/insight internal/instant internal/iproute2 internal/journal internal/loss internal/model internal/nodenames internal/patience internal/pot internal/problem internal/record internal/recordfilter internal/recordfilter/filterflags " +
-		"internal/replacefile internal/secretfile internal/supervisor",
+		"internal/replacefile internal/secretfile internal/shellword internal/supervisor",
 	"cmd/waymark/active": "ioam srv6 stamp internal/api internal/columns internal/commandline internal/config internal/health internal/icmpv6 internal/nodenames internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/problem " +
 		"internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp",
 	"cmd/waymark-lab": "internal/commandline internal/config internal/docgen internal/lab internal/lab/consoledemo internal/lab/demo internal/lab/linkloss internal/lab/linkrelay internal/problem",

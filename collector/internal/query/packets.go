@@ -98,7 +98,7 @@ func (q *Queries) Packets(ctx context.Context, ask PacketsQuestion) (*Packets, e
 			one := &store.Reading{DB: r.DB, Files: []store.File{f}}
 			list, err := packetsIn(ctx, one, &ask, known, search)
 			if err != nil && ctx.Err() != nil && len(a.Packets) > 0 {
-				a.Cut = newCut("time", "the time for a question was over before the older files were looked at", "ask for less time")
+				a.Cut = newCut("time", "the time for a question was over before the older files were looked at", "")
 				break
 			}
 			if err != nil {

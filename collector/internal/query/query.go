@@ -13,7 +13,6 @@ import (
 	"math"
 	"net/netip"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/waymark-net/waymark/collector/internal/live"
@@ -135,27 +134,35 @@ type Cut struct {
 	Text    string `json:"text"` // of both below
 	Problem string `json:"problem"`
 	Cure    string `json:"cure"`
+	also    string // what the cure ends with
 }
 
-func newCut(reason, text, cure string) *Cut {
-	return &Cut{reason, problem.New(text, cure).Error(), text, cure}
+// newCut makes advice that begins with asking for less time or fewer addresses, and goes on with also.
+func newCut(reason, text, also string) *Cut {
+	c := &Cut{Reason: reason, Problem: text, also: also}
+	c.advise("fewer addresses")
+	return c
 }
 
-// orFewerAddresses is a part of advice, where packets can be selected by addresses.
-const orFewerAddresses = " or fewer addresses"
+// advise says what can be asked for less of, besides time; "": nothing.
+func (c *Cut) advise(fewer string) {
+	c.Cure = "ask for less time"
+	if fewer != "" {
+		c.Cure += " or " + fewer
+	}
+	c.Cure += c.also
+	c.Text = problem.New(c.Problem, c.Cure).Error()
+}
 
-// Advise gives advice that fits a question that cannot select addresses: fewer is what it can ask for instead, or "".
+// Advise gives advice that fits a question that cannot select addresses: fewer is what it can ask for less of, or "".
 func (a *Answer) Advise(fewer string) {
-	if c := a.Cut; c != nil {
-		if fewer != "" {
-			fewer = " or " + fewer
-		}
-		*c = *newCut(c.Reason, c.Problem, strings.Replace(c.Cure, orFewerAddresses, fewer, 1))
+	if a.Cut != nil {
+		a.Cut.advise(fewer)
 	}
 }
 
 func cutAt(limit int) *Cut {
-	return newCut("limit", fmt.Sprintf("there are more than %d", limit), "ask for less time"+orFewerAddresses+", or raise limit")
+	return newCut("limit", fmt.Sprintf("there are more than %d", limit), ", or raise limit")
 }
 
 // Delays sums up delays, in nanoseconds. Percentiles are those of an exponential histogram: within 2.2% of

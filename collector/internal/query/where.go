@@ -92,14 +92,14 @@ func (c *Condition) selects(s *searched, r record.Record, known map[string]any) 
 	if s.left == 0 {
 		s.answer.Cut = newCut("search",
 			fmt.Sprintf("only the latest %d %s that the other parameters select were compared with the condition", mostSearched, s.of.plural),
-			"ask for less time"+orFewerAddresses)
+			"")
 		return false, false
 	}
 	if s.sums >= mostSums {
 		s.answer.Cut = newCut("search",
 			fmt.Sprintf("the latest %d %s that the other parameters select have as many different paths or segments "+
 				"as one question keeps, and earlier ones were not compared with the condition", mostSearched-s.left, s.of.plural),
-			"ask for less time"+orFewerAddresses+", or select fewer by where")
+			", or select fewer by where")
 		return false, false
 	}
 	s.left--

@@ -20,7 +20,7 @@ type Compacted struct {
 	From          []string
 	Before, After int64 // bytes
 	Rows          uint64
-	Note          string // what is not as it could be
+	Note          string // a warning about the file; "": none
 }
 
 // compactPart is the name of the file that is made of others, before it is packed.

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// small mounts a disk of so many octets for a test.
+// small mounts a file system of this size, and returns where it is.
 func small(t *testing.T, octets int) string {
 	t.Helper()
 	directory := t.TempDir()
@@ -28,7 +28,7 @@ func small(t *testing.T, octets int) string {
 	return directory
 }
 
-// fill leaves a disk with so many octets, by a file that is not the store's.
+// fill writes a file beside the store until the file system has no more than this many octets free.
 func fill(t *testing.T, directory string, left uint64) (ballast string) {
 	t.Helper()
 	free, err := freeBytes(directory)
@@ -54,7 +54,7 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// sound fails unless every file can be read, and has so many packets in all.
+// sound fails the test if a file of the store cannot be read, or all files together do not have this number of packets.
 func sound(t *testing.T, directory string, want int) {
 	t.Helper()
 	files, written, err := Check(t.Context(), directory, 256<<20)

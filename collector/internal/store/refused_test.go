@@ -98,7 +98,7 @@ func TestRefusedByKind(t *testing.T) {
 	}
 }
 
-// refused are so many records that a store refuses after refusing().
+// refused makes n equal records. After refusing(), a store that has one of them refuses the others.
 func refused(n int) (list []record.Record) {
 	for range n {
 		list = append(list, flowOf("refused"))
