@@ -274,11 +274,15 @@ func slow(r *insight.Report) (list []string) {
 func checkQuantiles(t *testing.T, l *lab.Lab, exact *kept, sent uint64) {
 	t.Helper()
 	r := top(t, l, "r3", "--last", "10m")
-	for end := time.Now().Add(patience.Of(5 * time.Second)); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	since, before := time.Now(), uint64(0)
+	for end := since.Add(patience.Of(5 * time.Second)); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		exact.mu.Lock()
 		all := exact.all
 		exact.mu.Unlock()
-		if r = top(t, l, "r3", "--last", "10m"); r.Records == all {
+		if r = top(t, l, "r3", "--last", "10m"); all != before {
+			since, before = time.Now(), all
+		}
+		if r.Records == all && (all == sent || time.Since(since) > time.Second) { // no more come
 			break
 		}
 	}
