@@ -114,6 +114,7 @@ func (e *Engine) Read(since, until, now time.Time) (list []*Interval, completeSi
 		e.watch(now)
 		open = e.snapshot(now)
 		open.Open = true
+		open.Watched += e.after // it has not ended, although its time may be over
 		e.baselines.show(open)
 	}
 	e.mu.Unlock()

@@ -73,6 +73,7 @@ type Engine struct {
 	open     Interval
 	began    time.Time // of the open interval
 	until    time.Time // up to which it was watched, or not
+	after    int64     // of the watched time, what is after the open interval's last moment, in ns
 	watching bool
 	second   int64 // in which taken were taken
 	taken    int   // in this second
@@ -130,7 +131,7 @@ func New(s Settings, now time.Time) *Engine {
 }
 
 func (e *Engine) begin(now time.Time) {
-	e.began, e.until = now, now
+	e.began, e.until, e.after = now, now, 0
 	e.open = Interval{Start: instant.Of(now.UTC())}
 }
 
@@ -183,13 +184,25 @@ func (e *Engine) Watch(now time.Time, watching bool) {
 	e.watching = watching
 }
 
-// watch counts the time since it was counted.
+// watch counts the time since it was counted. An interval is ended some time after its last moment: what was
+// watched after that counts in the next one.
 func (e *Engine) watch(now time.Time) {
-	if d := now.Sub(e.until); d > 0 {
-		e.until = now
-		if e.watching {
-			e.open.Watched += int64(d)
-		}
+	d := now.Sub(e.until)
+	if d <= 0 {
+		return
+	}
+	last := now.Truncate(e.settings.Interval)
+	if last.After(e.until) {
+		e.open.Watched, e.after = e.open.Watched+e.after, 0
+	}
+	late := time.Duration(0)
+	if last.After(e.began) {
+		late = min(d, now.Sub(last))
+	}
+	e.until = now
+	if e.watching {
+		e.open.Watched += int64(d - late)
+		e.after += int64(late)
 	}
 }
 
@@ -215,7 +228,9 @@ func (e *Engine) advance(now time.Time) (v *Interval, end time.Time) {
 		e.begin(now)
 	case end.After(e.began):
 		v = e.end(end)
+		until, after := e.until, e.after
 		e.begin(end)
+		e.until, e.open.Watched = maxTime(end, until), after
 	}
 	return v, end
 }

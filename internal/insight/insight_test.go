@@ -3,7 +3,6 @@
 package insight
 
 import (
-	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"net/netip"
@@ -279,78 +278,6 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// Intervals end at whole multiples of their length, are kept for an hour, and are the same after a restart.
-func TestHistory(t *testing.T) {
-	e := New(Settings{}, start.Add(3*time.Second))
-	e.Watch(start.Add(3*time.Second), true)
-	var ended []*Interval
-	e.OnClosed(func(v *Interval) { ended = append(ended, v) })
-	now := start.Add(3 * time.Second)
-	for range 4000 {
-		e.Add(now, way(2, 8*time.Microsecond, 50*time.Microsecond))
-		now = now.Add(time.Second)
-		e.Advance(now)
-	}
-	list, complete := e.Read(start, now, now)
-	if n := len(list); n < 360 || n > 362 || now.Sub(complete) > time.Hour+20*time.Second || !list[n-1].Open || list[0].Records != 10 ||
-		list[0].Watched != int64(10*time.Second) {
-		t.Fatalf("%d intervals since %v, the first %+v", n, complete, list[0])
-	}
-	if len(ended) != 400 || ended[0].Start.Sub(start) != 3*time.Second || ended[0].Length != int64(7*time.Second) || ended[1].Records != 10 {
-		t.Errorf("%d intervals ended: %+v", len(ended), ended[0])
-	}
-	if got := e.Report(now.Add(-time.Minute), now, now); got.Pairs[0].Packets < 60 || got.Pairs[0].Packets > 70 ||
-		len(got.Pairs[0].Paths[0].Hops[1].Series) < 6 {
-		t.Errorf("the last minute: %+v", got.Pairs[0])
-	}
-	e.Close(now)
-	again := New(Settings{}, now)
-	if err := again.Restore(e.Save(), now); err != nil {
-		t.Fatal(err)
-	}
-	want, _ := e.Read(start, now, now)
-	got, _ := again.Read(start, now, now)
-	if a, b := lines(want), lines(got); a != b {
-		t.Errorf("after a restart: %s", cmp.Diff(a, b))
-	}
-	later := now.Add(30 * time.Minute)
-	late := New(Settings{}, later)
-	if err := late.Restore(e.Save(), later); err != nil {
-		t.Fatal(err)
-	}
-	if rest, _ := late.Read(start, later, later); len(rest) < 179 || len(rest) > 182 {
-		t.Errorf("half an hour later, %d intervals are left", len(rest))
-	}
-}
-
-func lines(list []*Interval) (text string) {
-	for _, v := range list {
-		text += string(v.Line())
-	}
-	return text
-}
-
-// The clock may be set back: what seems to be in the future is forgotten.
-func TestClockSetBack(t *testing.T) {
-	e := run(t, Settings{})
-	for i := range 100 {
-		now := start.Add(time.Duration(i) * time.Second)
-		e.Add(now, way(2, 0, 0))
-		e.Advance(now)
-	}
-	back := start.Add(35 * time.Second)
-	e.Advance(back)
-	list, _ := e.Read(start.Add(-time.Hour), start.Add(time.Hour), back)
-	if len(list) != 3 {
-		t.Errorf("%d intervals are kept", len(list))
-	}
-	e.Add(back, way(2, 0, 0))
-	e.Advance(back.Add(20 * time.Second))
-	if err := New(Settings{}, back).Restore(e.Save(), back.Add(20*time.Second)); err != nil {
-		t.Error(err)
-	}
-}
-
 // A flood of addresses and paths takes bounded memory, and does not displace what was there before.
 func TestBounds(t *testing.T) {
 	e := run(t, Settings{Octets: 1 << 20})
@@ -424,52 +351,6 @@ func TestRate(t *testing.T) {
 	if r := e.Report(start, start.Add(time.Hour), start.Add(2*time.Second)); r.Records != 200 || r.LeftOut != 100 ||
 		r.Pairs[0].Packets != 200 || e.Totals().Records != 200 || e.Totals().LeftOut != 100 {
 		t.Errorf("%+v", r)
-	}
-}
-
-// FuzzRestore takes no damaged file, and never more than an engine keeps.
-func FuzzRestore(f *testing.F) {
-	e := New(Settings{}, start)
-	for range 30 {
-		e.Add(start, way(2, 8*time.Microsecond, 50*time.Microsecond))
-	}
-	e.Close(start.Add(5 * time.Second))
-	e.Add(start.Add(6*time.Second), way(9, 0, 0))
-	e.Close(start.Add(10 * time.Second))
-	saved := e.Save()
-	f.Add(saved)
-	f.Add(saved[:len(saved)-9])
-	f.Add([]byte("not compressed"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		now := start.Add(time.Minute)
-		e := New(Settings{}, now)
-		_ = e.Restore(b, now)
-		e.Add(now, way(2, 0, 0))
-		e.Advance(now.Add(time.Minute))
-		if _, err := json.Marshal(e.Report(start, now, now)); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// A restored interval that has other sizes than an engine writes is refused.
-func TestRestoreRefuses(t *testing.T) {
-	now := start.Add(time.Minute)
-	good := New(Settings{}, start)
-	good.Add(start, way(2, 0, 0))
-	good.Close(start.Add(5 * time.Second))
-	for name, bad := range map[string][]byte{"cut": good.Save()[:40], "doubled": append(good.Save(), good.Save()[:20]...),
-		"text": []byte("x")} {
-		e := New(Settings{}, now)
-		if err := e.Restore(bad, now); err == nil {
-			t.Errorf("%s: taken", name)
-		}
-	}
-	future := New(Settings{}, start.Add(time.Hour))
-	future.Add(start.Add(time.Hour), way(2, 0, 0))
-	future.Close(start.Add(time.Hour + time.Second))
-	if err := New(Settings{}, now).Restore(future.Save(), now); err == nil {
-		t.Error("an interval of the future is taken")
 	}
 }
 
