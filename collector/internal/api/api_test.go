@@ -4,9 +4,7 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -31,7 +29,8 @@ var start = time.Date(2026, 11, 21, 11, 58, 30, 0, time.UTC)
 
 // served is an API over a store with records.
 type served struct {
-	t *testing.T
+	t       *testing.T
+	queries *query.Queries
 	*httptest.Server
 }
 
@@ -55,7 +54,7 @@ func serve(t *testing.T, now time.Time, batches ...[]record.Record) *served {
 	}
 	server := httptest.NewServer(guarded(guard, Handler(q)))
 	t.Cleanup(server.Close)
-	return &served{t, server}
+	return &served{t, q, server}
 }
 
 // ask asks for a path with parameters, and reads the answer.
@@ -405,38 +404,6 @@ func TestConsole(t *testing.T) {
 	}
 	if r, _ := get("/v1/health"); r.Header.Get("Content-Security-Policy") != "default-src 'none'; frame-ancestors 'none'" {
 		t.Errorf("%v", r.Header)
-	}
-}
-
-// A question that takes too long ends, and the next one is answered.
-func TestBounds(t *testing.T) {
-	p := storetest.NewPackets(1, 20, 30, 50, start, time.Millisecond)
-	var list []record.Record
-	for range 30_000 {
-		list = append(list, p.Next())
-	}
-	s, err := store.New(t.Context(), store.Options{Directory: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if err := s.Write(t.Context(), list); err != nil {
-		t.Fatal(err)
-	}
-	q := &query.Queries{Store: s, Time: time.Millisecond, AtOnce: 1}
-	q.Begin()
-	ask := query.PathsQuestion{Range: query.Range{From: start, Until: start.Add(time.Hour)}, Limit: 10}
-	if _, err := q.Paths(t.Context(), ask); !errors.Is(err, query.ErrSlow) && !errors.Is(err, query.ErrBusy) {
-		t.Errorf("%v", err)
-	}
-	q.Time = time.Minute
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := q.Paths(ended, ask); err == nil {
-		t.Error("a query is answered after its context has ended")
-	}
-	if a, err := q.Paths(t.Context(), ask); err != nil || a.Packets != 30_000 {
-		t.Errorf("%v", err)
 	}
 }
 

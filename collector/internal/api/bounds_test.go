@@ -216,3 +216,35 @@ func TestUsersHoldFewAnswers(t *testing.T) {
 		}
 	}
 }
+
+// A question that takes too long ends, and the next one is answered.
+func TestBounds(t *testing.T) {
+	p := storetest.NewPackets(1, 20, 30, 50, start, time.Millisecond)
+	var list []record.Record
+	for range 30_000 {
+		list = append(list, p.Next())
+	}
+	s, err := store.New(t.Context(), store.Options{Directory: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Write(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	q := &query.Queries{Store: s, Time: time.Millisecond, AtOnce: 1}
+	q.Begin()
+	ask := query.PathsQuestion{Range: query.Range{From: start, Until: start.Add(time.Hour)}, Limit: 10}
+	if _, err := q.Paths(t.Context(), ask); !errors.Is(err, query.ErrSlow) && !errors.Is(err, query.ErrBusy) {
+		t.Errorf("%v", err)
+	}
+	q.Time = time.Minute
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := q.Paths(ended, ask); err == nil {
+		t.Error("a query is answered after its context has ended")
+	}
+	if a, err := q.Paths(t.Context(), ask); err != nil || a.Packets != 30_000 {
+		t.Errorf("%v", err)
+	}
+}

@@ -43,7 +43,7 @@ func watched(t *testing.T) (s *served, write func([]record.Record), hub *live.Hu
 	server.Start()
 	t.Cleanup(server.Close)
 	writer := hub.Writer(store.NewWriter(kept))
-	return &served{t, server}, func(list []record.Record) {
+	return &served{t, nil, server}, func(list []record.Record) {
 		if _, n, err := writer.Write(list); n != len(list) || err != nil {
 			t.Fatalf("%d of %d written: %v", n, len(list), err)
 		}

@@ -160,7 +160,7 @@ func asTenant(t *testing.T, s *store.Store, scope *store.Scope) *served {
 		handler.ServeHTTP(w, r.WithContext(store.Confine(r.Context(), scope)))
 	}))
 	t.Cleanup(server.Close)
-	return &served{t, server}
+	return &served{t, nil, server}
 }
 
 // asked are the parameters with which a route answers about packets; a route that needs others has them here.
@@ -405,7 +405,7 @@ func TestScopeLive(t *testing.T) {
 	t.Cleanup(server.Close) // after the stream is closed
 	list := ofTenants()
 	hub.Publish(list[:50])
-	s := &served{t, server}
+	s := &served{t, nil, server}
 	next := s.watch("rate=5000", "")
 	if name, _, data := next(); name != "begin" || !strings.Contains(data, `"missed":0`) {
 		t.Fatal(name, data)

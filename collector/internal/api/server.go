@@ -19,6 +19,7 @@ import (
 	"github.com/waymark-net/waymark/collector/internal/console"
 	"github.com/waymark-net/waymark/collector/internal/query"
 	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // settingsPath answers admins with the settings in force. They name files of secrets, and have none.
@@ -156,16 +157,12 @@ func (r *route) answerTo(w http.ResponseWriter, request *http.Request, q *query.
 	case errors.Is(err, query.ErrBusy):
 		busy(w, err)
 	case errors.Is(err, query.ErrSlow):
-		fail(w, http.StatusGatewayTimeout, err.Error())
+		fail(w, http.StatusGatewayTimeout, problem.New(err.Error(), r.askLess()+", or set api.time").Error())
 	case request.Context().Err() != nil: // the client has gone
 	case err != nil:
 		text, _, _ := strings.Cut(err.Error(), "\n")
 		if strings.Contains(text, "Out of Memory") {
-			fail(
-				w,
-				http.StatusGatewayTimeout,
-				"the question needs more memory than store.memory allows; ask about a shorter time or fewer addresses",
-			)
+			fail(w, http.StatusGatewayTimeout, problem.New("the question needs more memory than store.memory allows", r.askLess()).Error())
 			return
 		}
 		if query.Confined(request.Context()) {
@@ -220,15 +217,25 @@ func (r *route) run(ctx context.Context, q *query.Queries, v *values) (any, erro
 		return nil, v.err
 	}
 	answer, err := ask(ctx, q)
-	if a, ok := answer.(interface{ Advise(fewer string) }); ok && err == nil && !r.has("source") {
+	if a, ok := answer.(interface{ Advise(fewer string) }); ok && err == nil {
 		a.Advise(r.fewer())
 	}
 	return answer, err
 }
 
-// fewer is what a request that selects no addresses can ask for less of, besides time; "": nothing.
+// askLess says what to do about a question that asks for too much.
+func (r *route) askLess() string {
+	if fewer := r.fewer(); fewer != "" {
+		return "ask about a shorter time or " + fewer
+	}
+	return "ask about a shorter time"
+}
+
+// fewer is what a request can ask for less of, besides time; "": nothing.
 func (r *route) fewer() string {
 	switch {
+	case r.has("source"):
+		return "fewer addresses"
 	case r.has("flow"):
 		return "one flow"
 	case r.has("event"):

@@ -4,11 +4,15 @@ package api
 
 import (
 	"maps"
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waymark-net/waymark/collector/internal/query"
+	"github.com/waymark-net/waymark/collector/internal/storetest"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // keysOf collects the keys of a type of an answer, and of those within it, each by the structure that has it.
@@ -64,6 +68,26 @@ func TestTexts(t *testing.T) {
 			if !keys[structure][key] {
 				t.Errorf("%s: %s has a text, and is in no answer", structure, key)
 			}
+		}
+	}
+}
+
+// What a question that took too long can ask for less of is what it can ask about.
+func TestAdviceForSlowQuestions(t *testing.T) {
+	p := storetest.NewPackets(1, 20, 30, 50, start, time.Millisecond)
+	s := serve(t, start.Add(time.Second), []record.Record{p.Next()})
+	for path, want := range map[string]string{
+		"/v1/paths":  "ask about a shorter time or fewer addresses, or set api.time",
+		"/v1/events": "ask about a shorter time or one event or node, or set api.time",
+		"/v1/delay":  "ask about a shorter time or one flow, or set api.time",
+	} {
+		code, body := http.StatusServiceUnavailable, ""
+		// With too little time, it has no turn.
+		for s.queries.Time = time.Microsecond; code == http.StatusServiceUnavailable; s.queries.Time *= 2 {
+			code, body = s.ask(path, nil, "from", "2026-11-20T00:00:00Z", "until", "2026-11-30T00:00:00Z")
+		}
+		if code != http.StatusGatewayTimeout || !strings.Contains(body, `"the question took too long; `+want+`"`) {
+			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
 }

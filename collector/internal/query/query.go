@@ -70,7 +70,7 @@ func (q *Queries) Working() int { return len(q.turns) }
 // Errors of questions.
 var (
 	ErrBusy = errors.New("too many questions at a time, or clients that read their answers slowly; ask again later, or set api.queries")
-	ErrSlow = errors.New("the question took too long; ask about a shorter time or fewer addresses, or set api.time")
+	ErrSlow = errors.New("the question took too long")
 )
 
 // Range is a time: from From on, until before Until.
