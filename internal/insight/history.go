@@ -99,6 +99,10 @@ func (e *Engine) Read(since, until, now time.Time) (list []*Interval, completeSi
 	e.closing.Lock() // or an interval that is being kept would lack
 	defer e.closing.Unlock()
 	e.mu.Lock()
+	e.advance(now)
+	e.mu.Unlock()
+	e.keepEnded()
+	e.mu.Lock()
 	var chosen []keptInterval
 	for _, one := range e.kept.list {
 		if one.end.After(since) && one.start.Before(until) {
@@ -114,7 +118,6 @@ func (e *Engine) Read(since, until, now time.Time) (list []*Interval, completeSi
 		e.watch(now)
 		open = e.snapshot(now)
 		open.Open = true
-		open.Watched += e.after // it has not ended, although its time may be over
 		e.baselines.show(open)
 	}
 	e.mu.Unlock()

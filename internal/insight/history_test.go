@@ -4,36 +4,47 @@ package insight
 
 import (
 	"encoding/json"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/waymark-net/waymark/internal/instant"
 )
 
-// A time is watched once, although an interval is ended, and asked for, after its last moment.
-func TestWatchedOnce(t *testing.T) {
+// What comes after the last moment of an interval is of the next one, although an interval is ended later: records,
+// and times in which they were made.
+func TestIntervalsEndAtTheirLastMoment(t *testing.T) {
 	e := run(t, Settings{})
 	at := func(seconds float64) time.Time { return start.Add(time.Duration(seconds * float64(time.Second))) }
-	watched := func(now time.Time) (list []time.Duration) {
-		got, _ := e.Read(start, now, now)
-		for _, v := range got {
-			list = append(list, time.Duration(v.Watched))
+	check := func(now float64, want ...Interval) {
+		t.Helper()
+		list, _ := e.Read(start, at(now), at(now))
+		var got []Interval
+		for _, v := range list {
+			got = append(got, Interval{Start: v.Start, Length: v.Length, Watched: v.Watched, Records: v.Records, Open: v.Open})
 		}
-		return list
+		if d := cmp.Diff(want, got, cmp.Comparer(func(a, b instant.Time) bool { return a.Equal(b.Time) })); d != "" {
+			t.Error(d)
+		}
 	}
-	if got := watched(at(10.5)); !slices.Equal(got, []time.Duration{10500 * time.Millisecond}) {
-		t.Error(got)
+	between := func(from, until, watched float64, records uint64) Interval {
+		watchedFor := time.Duration(watched * float64(time.Second))
+		return Interval{Start: instant.Of(at(from)), Length: int64(at(until).Sub(at(from))), Watched: int64(watchedFor), Records: records}
 	}
+	open := func(v Interval) Interval {
+		v.Open = true
+		return v
+	}
+	e.Add(at(9.5), way(2, time.Microsecond, time.Microsecond))
+	e.Add(at(10.25), way(2, time.Microsecond, time.Microsecond))
+	check(10.5, between(0, 10, 10, 1), open(between(10, 10.5, 0.5, 1)))
 	e.Watch(at(10.75), false)
 	e.Advance(at(10.9))
 	e.Watch(at(19), true)
 	e.Watch(at(31), true)
 	e.Advance(at(45))
-	want := []time.Duration{10 * time.Second, 750*time.Millisecond + 21*time.Second, 5 * time.Second}
-	if got := watched(at(45)); !slices.Equal(got, want) {
-		t.Error(got, want)
-	}
+	check(45, between(0, 10, 10, 1), between(10, 30, 0.75+11, 1), between(30, 40, 10, 0), open(between(40, 45, 5, 0)))
 }
 
 // Intervals end at whole multiples of their length, are kept for an hour, and are the same after a restart.
@@ -95,6 +106,7 @@ func TestClockSetBack(t *testing.T) {
 		e.Add(now, way(2, 0, 0))
 		e.Advance(now)
 	}
+	e.Add(start.Add(101*time.Second), way(2, 0, 0)) // an interval has ended, and is not kept yet
 	back := start.Add(35 * time.Second)
 	e.Advance(back)
 	list, _ := e.Read(start.Add(-time.Hour), start.Add(time.Hour), back)

@@ -73,7 +73,6 @@ type Engine struct {
 	open     Interval
 	began    time.Time // of the open interval
 	until    time.Time // up to which it was watched, or not
-	after    int64     // of the watched time, what is after the open interval's last moment, in ns
 	watching bool
 	second   int64 // in which taken were taken
 	taken    int   // in this second
@@ -86,10 +85,17 @@ type Engine struct {
 	rest                   *pair
 	baselines              baselines
 	watches                watches
+	ended                  []ended // and are still to be kept
 	kept                   kept
 	scratch                []Hop
 	closed                 func(*Interval) // gets intervals that end
 	totals                 Totals
+}
+
+// ended is an interval and its last moment.
+type ended struct {
+	interval *Interval
+	at       time.Time
 }
 
 // ends are the names of two prefixes.
@@ -131,7 +137,7 @@ func New(s Settings, now time.Time) *Engine {
 }
 
 func (e *Engine) begin(now time.Time) {
-	e.began, e.until, e.after = now, now, 0
+	e.began, e.until = now, now
 	e.open = Interval{Start: instant.Of(now.UTC())}
 }
 
@@ -180,29 +186,18 @@ func (e *Engine) SetClockError(ns int64) {
 func (e *Engine) Watch(now time.Time, watching bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.advance(now)
 	e.watch(now)
 	e.watching = watching
 }
 
-// watch counts the time since it was counted. An interval is ended some time after its last moment: what was
-// watched after that counts in the next one.
+// watch counts the time since it was counted.
 func (e *Engine) watch(now time.Time) {
-	d := now.Sub(e.until)
-	if d <= 0 {
-		return
-	}
-	last := now.Truncate(e.settings.Interval)
-	if last.After(e.until) {
-		e.open.Watched, e.after = e.open.Watched+e.after, 0
-	}
-	late := time.Duration(0)
-	if last.After(e.began) {
-		late = min(d, now.Sub(last))
-	}
-	e.until = now
-	if e.watching {
-		e.open.Watched += int64(d - late)
-		e.after += int64(late)
+	if d := now.Sub(e.until); d > 0 {
+		e.until = now
+		if e.watching {
+			e.open.Watched += int64(d)
+		}
 	}
 }
 
@@ -210,29 +205,34 @@ func (e *Engine) watch(now time.Time) {
 func (e *Engine) Advance(now time.Time) {
 	e.closing.Lock()
 	defer e.closing.Unlock()
-	e.keep(e.advance(now))
-}
-
-// advance returns the interval that ended, and when; nil: none did.
-func (e *Engine) advance(now time.Time) (v *Interval, end time.Time) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	// Aligned to whole intervals of UTC, so that those of several nodes are comparable. The first one is
-	// shorter.
-	end = now.Truncate(e.settings.Interval)
-	switch {
-	case now.Before(e.began): // the clock was set back
+	if now.Before(e.began) { // the clock was set back
 		e.kept.forgetAfter(now)
+		e.ended = slices.DeleteFunc(e.ended, func(one ended) bool { return one.at.After(now) })
 		e.watches.setBack(now)
 		e.carryOver()
 		e.begin(now)
-	case end.After(e.began):
-		v = e.end(end)
-		until, after := e.until, e.after
-		e.begin(end)
-		e.until, e.open.Watched = maxTime(end, until), after
 	}
-	return v, end
+	e.advance(now)
+	e.mu.Unlock()
+	e.keepEnded()
+}
+
+// advance ends the open interval when its time is over. What comes next, records too, is of the next one.
+func (e *Engine) advance(now time.Time) {
+	// Aligned to whole intervals of UTC, so that those of several nodes are comparable. The first one is
+	// shorter.
+	if end := now.Truncate(e.settings.Interval); end.After(e.began) {
+		e.endAt(end)
+	}
+}
+
+// endAt ends the open interval, and begins the next one.
+func (e *Engine) endAt(at time.Time) {
+	if v := e.end(at); v != nil {
+		e.ended = append(e.ended, ended{v, at})
+	}
+	e.begin(at)
 }
 
 // Close ends the open interval, for an agent that ends.
@@ -240,26 +240,28 @@ func (e *Engine) Close(now time.Time) {
 	e.closing.Lock()
 	defer e.closing.Unlock()
 	e.mu.Lock()
-	v := e.end(now)
-	e.begin(now)
+	e.advance(now)
+	e.endAt(now)
 	e.mu.Unlock()
-	e.keep(v, now)
+	e.keepEnded()
 }
 
-// keep compresses an interval that ended. Records are taken meanwhile: closing is held, and not mu.
-func (e *Engine) keep(v *Interval, end time.Time) {
-	if v == nil {
-		return
-	}
-	one, ok := compressed(v, end)
+// keepEnded compresses intervals that ended. Records are taken meanwhile: closing is held, and not mu.
+func (e *Engine) keepEnded() {
 	e.mu.Lock()
-	if ok {
-		e.kept.append(one)
-	}
-	closed := e.closed
+	list, closed := e.ended, e.closed
+	e.ended = nil
 	e.mu.Unlock()
-	if closed != nil {
-		closed(v)
+	for _, one := range list {
+		line, ok := compressed(one.interval, one.at)
+		if ok {
+			e.mu.Lock()
+			e.kept.append(line)
+			e.mu.Unlock()
+		}
+		if closed != nil {
+			closed(one.interval)
+		}
 	}
 }
 

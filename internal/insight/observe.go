@@ -16,6 +16,7 @@ import (
 func (e *Engine) Add(now time.Time, records ...record.Record) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.advance(now)
 	if second := now.Unix(); second != e.second {
 		e.second, e.taken = second, 0
 	}
