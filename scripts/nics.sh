@@ -170,7 +170,7 @@ measure() {
 	done
 	wait_for 60 grep -q '^nics: the router serves' "$log" || bad "the router does not serve" || return 1
 	wait_for 10 ip netns exec "$left" ping -c 1 -W 2 2001:db8:b::2 || bad "right does not answer" || return 1
-	ip netns exec "$left" ping -q -c 20 -i 0.2 -W 5 2001:db8:b::2 | grep -q ' 0% packet loss' || bad "pings are lost" || return 1
+	ip netns exec "$left" ping -q -c 20 -i 0.2 -W 5 2001:db8:b::2 | has ' 0% packet loss' || bad "pings are lost" || return 1
 	enough() { [ "$(traces "$temporary/right.jsonl" '[1,2,3]')" -ge 20 ] && [ "$(traces "$temporary/left.jsonl" '[2,1]')" -ge 20 ]; }
 	wait_for 10 enough || seen || bad "of 20 pings, $(traces "$temporary/right.jsonl" '[1,2,3]') have traces by 1, 2, 3, and $(traces "$temporary/left.jsonl" '[2,1]') answers by 2, 1" || return 1
 	echo "nics:   20 pings have traces by left, router, right; 20 answers, which the router encapsulates, by router and left"

@@ -77,7 +77,7 @@ done
 
 echo "- install and configure"
 play || fail "the play fails"
-inside waymark status --json | grep -q '"id":10' || fail "the agent has another configuration"
+inside waymark status --json | has '"id":10' || fail "the agent has another configuration"
 [ "$(inside stat -c '%a %U' /etc/waymark/stamp.key /etc/waymark/node.yaml | tr '\n' ' ')" = "600 root 640 root " ] || fail "the files have other rights"
 ! grep -q 000102030405 "$keys/log" || fail "the key is in the log"
 
@@ -89,10 +89,10 @@ play || fail "the second play fails"
 echo "- a new configuration is a reload"
 sed -i 's/remove: true/remove: false/' "$keys/node.yml"
 play --check || fail "the play in check mode fails"
-[ "$(changed)" = 1 ] && inside cat /etc/waymark/node.yaml | grep -q 'remove: true' || fail "check mode changed the file"
+[ "$(changed)" = 1 ] && inside cat /etc/waymark/node.yaml | has 'remove: true' || fail "check mode changed the file"
 play || fail "the play fails"
 [ "$(changed)" = 2 ] && [ "$(main)" = "$was" ] || fail "$(changed) tasks changed something, and process $was is $(main)"
-inside waymark ioam namespace show | grep -q . && ! inside cat /etc/waymark/node.yaml | grep -q 'remove: true' || fail "the agent has the old configuration"
+inside waymark ioam namespace show | has . && ! inside cat /etc/waymark/node.yaml | has 'remove: true' || fail "the agent has the old configuration"
 
 echo "- a wrong one is refused"
 inside cp /etc/waymark/node.yaml /root/node.yaml

@@ -31,7 +31,7 @@ need qemu-aarch64=qemu-user ip=iproute2 file=file jq=jq
 at=$(packages)
 programs
 tar -xzf "$at"/waymark-collector-[0-9]*-linux-arm64.tar.gz -C "$work" --strip-components=1
-file "$work/bin/waymark-collector" | grep -q 'ARM aarch64' || fail "this is no program for arm64"
+file "$work/bin/waymark-collector" | has 'ARM aarch64' || fail "this is no program for arm64"
 
 in_node=(bin/waymark-lab exec --name "$lab" aramis --)
 collector=(qemu-aarch64 -L /usr/aarch64-linux-gnu "$work/bin/waymark-collector")

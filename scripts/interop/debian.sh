@@ -185,7 +185,7 @@ inside tee /etc/waymark-collector/collector.yaml >/dev/null <<'END'
 listen: ["udp://[2001:db8:77::1]:4739", "tcp://[2001:db8:77::1]:4739"]
 END
 inside systemctl start waymark-collector
-receives() { inside ss -Hulpn 'sport = 4739' | grep -q waymark; }
+receives() { inside ss -Hulpn 'sport = 4739' | has waymark; }
 wait_for 30 receives || fail "the collector does not receive: $(inside systemctl status --no-pager waymark-collector)"
 inside systemctl restart waymark-collector
 wait_for 30 receives || fail "the collector does not receive after a restart"
@@ -241,5 +241,5 @@ inside install -m 600 /etc/hostname /etc/waymark-collector/tls.key
 inside apt-get purge -y -qq waymark waymark-collector >/dev/null 2>&1
 left=$(ours)
 [ -z "$left" ] || fail "left behind: $left"
-! inside mount | grep -q waymark || fail "a file system is still mounted"
+! inside mount | has waymark || fail "a file system is still mounted"
 echo "- $suite ok"

@@ -27,8 +27,8 @@ programs
 
 echo "- IS-IS finds the way by p1"
 examples/frr-srv6/run.sh up "$lab" >/dev/null 2>&1
-way() { ip -n "$lab-pe1" -6 route get fc00:0:2::d6 | grep -q "dev $1 proto isis"; }
-back() { ip -n "$lab-pe2" -6 route get fc00:0:1::d6 | grep -q "dev $1 proto isis"; }
+way() { ip -n "$lab-pe1" -6 route get fc00:0:2::d6 | has "dev $1 proto isis"; }
+back() { ip -n "$lab-pe2" -6 route get fc00:0:1::d6 | has "dev $1 proto isis"; }
 wait_for 60 way eth1 && wait_for 60 back eth1 || fail "there is no route to the SIDs"
 wait_for 30 ip netns exec "$lab-a" ping -c 1 -W 1 2001:db8:b::2 || fail "b does not answer"
 vtysh --vty_socket "/run/waymark/frr/$lab/pe1" -c 'show version' | head -1
@@ -79,4 +79,4 @@ esac
 echo "- down"
 ended=yes
 examples/frr-srv6/run.sh down "$lab"
-! ip netns list | grep -q "^$lab-" || fail "namespaces are left"
+! ip netns list | has "^$lab-" || fail "namespaces are left"

@@ -48,6 +48,6 @@ tail -1 "$clone/release.log"
 section=$(awk -v head="## $next - " 'index($0, head) == 1 { on = 1; next } /^## / { on = 0 } on && /^- /' CHANGELOG.md)
 [ -n "$section" ] || fail "the changelog has no lines of $next"
 [ "$(grep -cFx -f <(echo "$section") build/packages/NOTES.md)" = "$(wc -l <<<"$section")" ] || fail "the notes have not the changelog's lines"
-dpkg --info "build/packages/waymark_$next-1_arm64.deb" | grep -qx " Version: $next-1" || fail "the package has another version"
+dpkg --info "build/packages/waymark_$next-1_arm64.deb" | has -x " Version: $next-1" || fail "the package has another version"
 ! scripts/release.sh --check 2>/dev/null || fail "a version is released twice"
 echo "- release of $next ok"

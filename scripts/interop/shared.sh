@@ -57,6 +57,10 @@ wait_for() {
 	done
 }
 
+# has PATTERN says whether a line of the input matches. grep -q ends at the first one, and the program that still
+# writes fails then, for which pipefail blames the whole pipe.
+has() { grep "$@" >/dev/null; }
+
 not() { ! "$@"; }
 
 # module_copy MODULE VERSION DIRECTORY copies the sources of a Go module, to be built as they are,
