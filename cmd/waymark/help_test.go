@@ -11,6 +11,7 @@ import (
 )
 
 func TestHelpCommand(t *testing.T) {
+	t.Setenv("PATH", t.TempDir()) // without waymark-lab
 	for _, tt := range []struct {
 		args string
 		code int
@@ -28,6 +29,7 @@ func TestHelpCommand(t *testing.T) {
 		{"help namespace", commandline.ExitUsage, `did you mean 'waymark ioam namespace'?`},
 		{"help config nosuch", commandline.ExitUsage, `waymark: unknown command "nosuch" for "waymark config"; help explains commands; list them with 'waymark help config'`},
 		{"help lab", commandline.ExitOK, "It is in the package\nwaymark-lab."},
+		{"help lab up", commandline.ExitFailure, "waymark: the program waymark-lab is not installed; install the package waymark-lab"},
 	} {
 		code, stdout, stderr := runCLI(t, "", strings.Fields(tt.args)...)
 		said, silent := stdout, stderr

@@ -12,8 +12,9 @@ import (
 	"github.com/waymark-net/waymark/internal/problem"
 )
 
-// newHelpCommand is cobra's own, except that an unknown command is an error.
-func newHelpCommand() *cobra.Command {
+// newHelpCommand is cobra's own, except that an unknown command is an error, and that other programs explain the
+// commands that they carry out.
+func newHelpCommand(o *Options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND...]",
 		Short: "List the commands, or explain one",
@@ -40,6 +41,12 @@ and metrics in docs/reference.`,
 			}
 			if len(rest) > 0 && about.HasSubCommands() {
 				return noHelp(about, rest[0])
+			}
+			if to, ok := o.handovers[about]; ok {
+				// Without the program, the command says which package has it. In JSON, it is an object of this program's tree.
+				if _, missing := Sibling(to.program); len(rest) > 0 || missing == nil && !o.JSON {
+					return to.help(rest, o.JSON)
+				}
 			}
 			return about.Help() // rest, if any, is the command's own grammar
 		},

@@ -36,7 +36,8 @@ type Options struct {
 	// the program's name.
 	Text func(error) []string
 
-	program string
+	program   string
+	handovers map[*cobra.Command]handover // the commands that other programs carry out
 }
 
 // NewRoot begins a program's command tree. Once it has its own commands, Finish
@@ -69,7 +70,7 @@ func (o *Options) NewRoot(program, short string) *cobra.Command {
 func (o *Options) Finish(root *cobra.Command) {
 	root.AddCommand(newCompletionCommand(o), newManCommand(o), newVersionCommand(o))
 	root.SetFlagErrorFunc(flagError)
-	root.SetHelpCommand(newHelpCommand())
+	root.SetHelpCommand(newHelpCommand(o))
 	root.SetHelpFunc(o.helpInJSON(o.foldedHelp(root.HelpFunc())))
 	root.SetUsageFunc(usageWithoutAliases(root.UsageFunc()))
 	markUsageErrors(root)

@@ -32,10 +32,17 @@ func Sibling(program string) (path string, err error) {
 	return filepath.Abs(path)
 }
 
+// handover is the program that carries out a command, and the words that it has for it.
+type handover struct {
+	program string
+	words   []string
+}
+
 // NewHandoverCommand makes a command that another program carries out: it replaces this one, with the
 // same arguments after its own words, and has the terminal, signals and exit code.
 func (o *Options) NewHandoverCommand(use, short, program string, words ...string) *cobra.Command {
-	return &cobra.Command{
+	to := handover{program, words}
+	cmd := &cobra.Command{
 		Use:   use + " [ARGUMENT...]",
 		Short: short,
 		Long: fmt.Sprintf(`%s: runs the program
@@ -45,14 +52,33 @@ func (o *Options) NewHandoverCommand(use, short, program string, words ...string
 		ValidArgsFunction:  completeBy(program, words),
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.JSON = asksJSON(args)
-			path, err := Sibling(program)
-			if err != nil {
-				return err
-			}
-			err = unix.Exec(path, slices.Concat([]string{path}, words, args), os.Environ())
-			return fmt.Errorf("run %s: %w", path, err)
+			return to.run(slices.Concat(words, args))
 		},
 	}
+	if o.handovers == nil {
+		o.handovers = map[*cobra.Command]handover{}
+	}
+	o.handovers[cmd] = to
+	return cmd
+}
+
+// run replaces this program by the other one.
+func (h handover) run(args []string) error {
+	path, err := Sibling(h.program)
+	if err != nil {
+		return err
+	}
+	err = unix.Exec(path, slices.Concat([]string{path}, args), os.Environ())
+	return fmt.Errorf("run %s: %w", path, err)
+}
+
+// help has the other program explain its command, or one below it.
+func (h handover) help(below []string, asJSON bool) error {
+	args := slices.Concat([]string{"help"}, h.words, below)
+	if asJSON {
+		args = append(args, "--json")
+	}
+	return h.run(args)
 }
 
 // completeBy asks another program for what may follow.
