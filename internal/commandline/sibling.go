@@ -39,7 +39,8 @@ type handover struct {
 }
 
 // NewHandoverCommand makes a command that another program carries out: it replaces this one, with the
-// same arguments after its own words, and has the terminal, signals and exit code.
+// same arguments after its own words, without the flags of this program alone, and has the terminal, signals and exit
+// code.
 func (o *Options) NewHandoverCommand(use, short, program string, words ...string) *cobra.Command {
 	to := handover{program, words}
 	cmd := &cobra.Command{
@@ -50,9 +51,9 @@ func (o *Options) NewHandoverCommand(use, short, program string, words ...string
 %s. Its help: '%s --help'.`, short, strings.Join(append([]string{program}, words...), " "), program, strings.Join(append([]string{program}, words...), " ")),
 		DisableFlagParsing: true,
 		ValidArgsFunction:  completeBy(program, words),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			o.JSON = asksJSON(args)
-			return to.run(slices.Concat(words, args))
+			return to.run(slices.Concat(words, withoutOwn(cmd.Root(), args)))
 		},
 	}
 	if o.handovers == nil {
@@ -60,6 +61,27 @@ func (o *Options) NewHandoverCommand(use, short, program string, words ...string
 	}
 	o.handovers[cmd] = to
 	return cmd
+}
+
+// withoutOwn leaves out the flags that only this program has, such as --socket of waymark: other commands without a use
+// for them ignore them, too. Only those at the begin are this program's, where cobra leaves the flags that stand before
+// the command. What follows another word may be meant for a third program, as with 'lab exec'.
+func withoutOwn(root *cobra.Command, args []string) (others []string) {
+	for len(args) > 0 {
+		name, _, hasValue := strings.Cut(strings.TrimPrefix(args[0], "--"), "=")
+		flag, words := root.PersistentFlags().Lookup(name), 1
+		if flag != nil && !hasValue && flag.NoOptDefVal == "" {
+			words = 2
+		}
+		if flag == nil || !strings.HasPrefix(args[0], "--") || len(args) < words {
+			break
+		}
+		if name == "json" { // which all programs have
+			others = append(others, args[0])
+		}
+		args = args[words:]
+	}
+	return append(others, args...)
 }
 
 // run replaces this program by the other one.
@@ -88,7 +110,7 @@ func completeBy(program string, words []string) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		asked := slices.Concat([]string{cobra.ShellCompRequestCmd}, words, args, []string{typed})
+		asked := slices.Concat([]string{cobra.ShellCompRequestCmd}, words, withoutOwn(cmd.Root(), args), []string{typed})
 		out, err := exec.CommandContext(cmd.Context(), path, asked...).Output()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
