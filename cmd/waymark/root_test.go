@@ -34,6 +34,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"nonsense"}, `waymark: unknown command "nonsense" for "waymark"`},
 		{[]string{"--nonsense"}, `waymark: unknown flag: --nonsense; see 'waymark --help'`},
 		{[]string{"observe", "--sorce", "::/0"}, `waymark: unknown flag: --sorce; did you mean --source?`},
+		{[]string{"observe", "--kind", "trce"}, `waymark: --kind "trce" is no kind of records; did you mean trace? All kinds are block,`},
 		{[]string{"status", "--jsn"}, `waymark: unknown flag: --jsn; did you mean --json?`},
 		{[]string{"path", "histry"}, `waymark: unknown command "histry" for "waymark path"; did you mean history?`},
 		{[]string{"paths"}, `waymark: unknown command "paths" for "waymark"; did you mean path?`},

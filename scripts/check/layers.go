@@ -119,7 +119,7 @@ var layers = map[string]string{
 	"internal/collect/sender":           "ipfix",
 	"internal/collect/pathmetrics":      "internal/exponential internal/metrics internal/record",
 	"internal/collect/known":            "ioam internal/collect/join internal/record",
-	"internal/recordfilter":             "ioam internal/instant internal/record",
+	"internal/recordfilter":             "ioam internal/instant internal/nearword internal/record",
 	"internal/recordfilter/filterflags": "internal/commandline internal/recordfilter",
 
 	// What records of a time say together: no clock, no input, no output.
