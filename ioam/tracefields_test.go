@@ -23,6 +23,8 @@ func TestParseTraceType(t *testing.T) {
 		"0x1000000": "write it as 0xfff002, or by names", "": "write it as", "-1": "write it as", "ids,": `"" is no field of a trace`,
 		"ids,times": `"times" is no field of a trace; want one of ids, timestamps`, "ids timestamps": "is no field", "IDS": "is no field",
 		"0xc00000,queue": "write it as",
+		"f80000":         `"f80000" lacks 0x before its digits; did you mean 0xf80000?`, "8E0000": "did you mean 0x8e0000?",
+		"f8": `"f8" is no field of a trace`, "fade": `"fade" is no field of a trace`, // whose bits are undefined
 	} {
 		if got, err := ParseTraceType(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is %v, %v; want an error with %q", text, got, err, want)

@@ -95,14 +95,31 @@ func (t TraceType) Validate() error {
 // ParseTraceType reads a 24-bit number, such as "0xfff002", or names of fields, such as
 // "ids,timestamps,queue". It does not validate: any 24-bit value may appear on the wire.
 func ParseTraceType(s string) (TraceType, error) {
-	if first := strings.TrimSpace(s); first != "" && (first[0] < '0' || first[0] > '9') && first[0] != '-' && first[0] != '+' {
-		return parseTraceFields(first)
+	text := strings.TrimSpace(s)
+	t, err := parseTraceType(text)
+	if meant, ok := MeantTraceType(text); ok && err != nil {
+		err = fmt.Errorf("%q lacks 0x before its digits; did you mean %v?", text, meant)
 	}
-	v, err := strconv.ParseUint(strings.TrimSpace(s), 0, 24)
+	return t, err
+}
+
+func parseTraceType(text string) (TraceType, error) {
+	if text != "" && (text[0] < '0' || text[0] > '9') && text[0] != '-' && text[0] != '+' {
+		return parseTraceFields(text)
+	}
+	v, err := strconv.ParseUint(text, 0, 24)
 	if err != nil {
-		return 0, fmt.Errorf("trace type %q is not a 24-bit number; write it as 0xfff002, or by names such as ids,timestamps,queue", s)
+		return 0, fmt.Errorf("trace type %q is not a 24-bit number; write it as 0xfff002, or by names such as ids,timestamps,queue", text)
 	}
 	return TraceType(v), nil
+}
+
+// MeantTraceType is a type that nodes may insert, of hexadecimal digits that lack 0x: for the error that they are no
+// number, or a decimal number that is no such type.
+func MeantTraceType(digits string) (t TraceType, ok bool) {
+	v, err := strconv.ParseUint(digits, 16, 24)
+	t = TraceType(v)
+	return t, err == nil && t.Validate() == nil
 }
 
 // MarshalText is [TraceType.String].

@@ -5,11 +5,13 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/waymark-net/waymark/internal/agent/instances"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/nodenames"
+	"github.com/waymark-net/waymark/internal/shellword"
 )
 
 func localElsewhere() []instances.Other {
@@ -40,9 +42,21 @@ func (o *options) elsewhere() string {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
 	first := list[0]
-	ask := "waymark --socket " + first.Instance.Socket() + " status"
+	ask := "waymark --socket " + first.Instance.Socket() + " " + o.question()
 	if first.Namespace != "" {
-		ask = "ip netns exec " + nodenames.Printable(first.Namespace) + " waymark status"
+		ask = "ip netns exec " + nodenames.Printable(first.Namespace) + " waymark " + o.question()
 	}
-	return fmt.Sprintf("; other network namespaces have one: %s; ask the first with '%s'", strings.Join(names, ", "), ask)
+	return fmt.Sprintf("; other network namespaces have one: %s; ask the first with: %s", strings.Join(names, ", "), ask)
+}
+
+// shows are commands that change nothing, so that they may be repeated with any agent.
+var shows = []string{"doctor", "events", "loss", "observe", "probes", "queue", "status", "top"}
+
+// question is what to ask another agent: what was asked here if that changes nothing, else its status.
+func (o *options) question() string {
+	command := slices.IndexFunc(o.asked, func(word string) bool { return !strings.HasPrefix(word, "-") })
+	if command < 0 || !slices.Contains(shows, o.asked[command]) {
+		return "status"
+	}
+	return shellword.Join(o.asked)
 }

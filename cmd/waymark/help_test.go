@@ -11,6 +11,7 @@ import (
 )
 
 func TestHelpCommand(t *testing.T) {
+	t.Setenv("PATH", t.TempDir()) // without waymark-lab
 	for _, tt := range []struct {
 		args string
 		code int
@@ -20,10 +21,15 @@ func TestHelpCommand(t *testing.T) {
 		{"help decode", commandline.ExitOK, "Show the IOAM options in packet captures"},
 		{"help r add", commandline.ExitOK, "Change which packets get an IOAM header"},
 		{"help ioam n", commandline.ExitOK, "waymark ioam namespace add 123"},
-		{"help nosuch", commandline.ExitUsage, `waymark: unknown command "nosuch" for "waymark"; see 'waymark --help'`},
-		{"help staus", commandline.ExitUsage, `did you mean stamp or status?`},
-		{"help config nosuch", commandline.ExitUsage, `waymark: unknown command "nosuch" for "waymark config"; see 'waymark config --help'`},
+		{"help nosuch", commandline.ExitUsage, `waymark: unknown command "nosuch" for "waymark"; help explains commands; list them with 'waymark help'`},
+		{"help foo", commandline.ExitUsage, `waymark: unknown command "foo" for "waymark"; help explains commands`},
+		{"help staus", commandline.ExitUsage, `did you mean stamp or status? List all commands with 'waymark help'`},
+		{"help roles", commandline.ExitUsage, `waymark: unknown command "roles" for "waymark"; did you mean interface? List all commands with 'waymark help'`},
+		{"help encapsulation", commandline.ExitUsage, `did you mean route?`},
+		{"help namespace", commandline.ExitUsage, `did you mean 'waymark ioam namespace'?`},
+		{"help config nosuch", commandline.ExitUsage, `waymark: unknown command "nosuch" for "waymark config"; help explains commands; list them with 'waymark help config'`},
 		{"help lab", commandline.ExitOK, "It is in the package\nwaymark-lab."},
+		{"help lab up", commandline.ExitFailure, "waymark: the program waymark-lab is not installed; install the package waymark-lab"},
 	} {
 		code, stdout, stderr := runCLI(t, "", strings.Fields(tt.args)...)
 		said, silent := stdout, stderr

@@ -17,8 +17,9 @@ import (
 
 func newInterfaceCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "interface [show [IF] | set IF [role ROLES] [boundary BOUNDARY]]",
-		Short: "Show and change roles and boundaries of the running agent's interfaces",
+		Use:        "interface [show [IF] | set IF [role ROLES] [boundary BOUNDARY]]",
+		SuggestFor: []string{"role", "roles", "boundary", "boundaries", "link", "links"},
+		Short:      "Show and change roles and boundaries of the running agent's interfaces",
 		Long: `Show and change the roles of the running agent's interfaces, and what happens to
 IOAM at those that are the domain's edge. Changes are in force at once and last
 until the next reload; to keep them, write them into the file.

@@ -20,6 +20,7 @@ import (
 	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/recordfilter"
 	"github.com/waymark-net/waymark/internal/recordfilter/filterflags"
@@ -132,7 +133,7 @@ func summarise(cmd *cobra.Command, c *api.Client, flow string, screen columns.Sc
 		return err
 	}
 	if len(s.list) == 0 {
-		fmt.Fprintln(cmd.ErrOrStderr(), noLoss(flow))
+		fmt.Fprintln(cmd.ErrOrStderr(), noLoss(cmd.Context(), c, flow))
 		return nil
 	}
 	return s.write(cmd.OutOrStdout(), screen)
@@ -155,7 +156,7 @@ func (l *lossList) run(ctx context.Context, c *api.Client, past lossTime, follow
 		return err
 	}
 	if !l.begun {
-		fmt.Fprintln(l.notes, noLoss(l.flow))
+		fmt.Fprintln(l.notes, noLoss(ctx, c, l.flow))
 	}
 	if l.idle > 0 {
 		fmt.Fprintf(l.notes, "waymark: %d results of blocks without packets are left out; --json and --csv have them\n", l.idle)
@@ -208,14 +209,29 @@ func noteNoLoss(cmd *cobra.Command, c *api.Client, filter api.RecordFilter) {
 	}
 }
 
-// noLoss says why there may be no result.
-func noLoss(flow string) string {
+// noLoss says why there may be no result, of one flow or of all, and what to do for one.
+func noLoss(ctx context.Context, c *api.Client, flow string) string {
 	what := "no result"
 	if flow != "" {
 		what = fmt.Sprintf("no result of flow %q", flow)
 	}
-	return "waymark: " + what + ": a node has results of flows with direction: out and points, half a block after their first " +
-		"block; 'waymark flow show' lists the flows here"
+	why := "a node has results of flows with direction: out and points, half a block after their first block; " +
+		"'waymark flow show' lists the flows here"
+	all, err := c.MeasuredFlows(ctx)
+	asked := slices.DeleteFunc(slices.Clone(all), func(f api.MeasuredFlow) bool { return flow != "" && f.Flow.Name != flow })
+	begin := slices.DeleteFunc(slices.Clone(asked), func(f api.MeasuredFlow) bool { return f.Flow.Direction != model.DirectionOut })
+	switch {
+	case err != nil: // then this reason holds for any node
+	case len(all) == 0:
+		why = "no flow is measured here; run 'waymark loss' at a flow's ingress, or measure one that begins here, with 'waymark flow " +
+			"add' or under flows in the configuration (docs/how-to/measure-srv6.md)"
+	case len(asked) > 0 && len(begin) == 0:
+		why = "results are at a flow's ingress, which is another node; run 'waymark loss' there"
+	case len(begin) > 0 && !slices.ContainsFunc(begin, func(f api.MeasuredFlow) bool { return len(f.Flow.Points) > 0 }):
+		why = "loss needs a flow's points, the nodes after this one that count it; list them under flows in the configuration " +
+			"(docs/how-to/measure-srv6.md); with exchange: ipfix, the collector has the results"
+	}
+	return "waymark: " + what + ": " + why
 }
 
 // lossList writes records of loss and delay.

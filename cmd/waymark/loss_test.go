@@ -191,28 +191,39 @@ func TestStartText(t *testing.T) {
 	}
 }
 
-// Without a result, the command says whose results there are.
+// Without a result, the command says why, and what to do.
 func TestNoLoss(t *testing.T) {
-	f := newFakeAgent(
-		t,
-		map[string]string{
-			"GET /v1/loss":  "[]",
-			"GET /v1/flows": `[{"flow":{"name":"red","direction":"out","source":"2001:db8::1","segments":["fc00::1"]}}]`,
-		},
+	const (
+		flow    = `{"flow":{"name":"NAME","direction":"DIRECTION","source":"2001:db8::1","segments":["fc00::1"]POINTS}}`
+		generic = "a node has results of flows with direction: out and points, half a block after"
+		points  = "loss needs a flow's points, the nodes after this one that count it; list them under flows in the configuration"
+		ingress = "results are at a flow's ingress, which is another node; run 'waymark loss' there"
 	)
-	for args, want := range map[string]struct {
-		code int
-		says string
+	of := func(name, direction, points string) string {
+		return strings.NewReplacer("NAME", name, "DIRECTION", direction, "POINTS", points).Replace(flow)
+	}
+	blue := of("blue", "out", `,"points":["2001:db8::2"]`)
+	for _, tt := range []struct {
+		flows, args string
+		code        int
+		says        string
 	}{
-		"loss":                        {commandline.ExitOK, "waymark: no result: a node has results of flows with direction: out"},
-		"loss --flow red":             {commandline.ExitOK, `waymark: no result of flow "red": a node`},
-		"loss --flow nosuch":          {commandline.ExitFailure, `waymark: no flow "nosuch" is measured here; list the flows with: waymark flow show`},
-		"loss --follow --flow nosuch": {commandline.ExitFailure, `waymark: no flow "nosuch" is measured here`},
-		"loss --csv --flow -x":        {commandline.ExitFailure, `waymark: no flow "-x" is measured here`},
+		{of("red", "out", ""), "loss", commandline.ExitOK, "waymark: no result: " + points},
+		{of("red", "out", ""), "loss --flow red", commandline.ExitOK, `waymark: no result of flow "red": ` + points},
+		{of("red", "in", ""), "loss", commandline.ExitOK, "waymark: no result: " + ingress},
+		{of("red", "transit", "") + "," + blue, "loss --csv --flow red", commandline.ExitOK, `waymark: no result of flow "red": ` + ingress},
+		{of("red", "in", "") + "," + blue, "loss", commandline.ExitOK, "waymark: no result: " + generic},
+		{blue, "loss --verbose", commandline.ExitOK, "waymark: no result: " + generic},
+		{"", "loss", commandline.ExitOK, "waymark: no result: no flow is measured here; run 'waymark loss' at a flow's ingress, or measure one"},
+		{blue, "loss --last 5m --flow gone", commandline.ExitOK, `waymark: no result of flow "gone": ` + generic},
+		{blue, "loss --flow nosuch", commandline.ExitFailure, `waymark: no flow "nosuch" is measured here; list the flows with: waymark flow show`},
+		{blue, "loss --follow --flow nosuch", commandline.ExitFailure, `waymark: no flow "nosuch" is measured here`},
+		{blue, "loss --csv --flow -x", commandline.ExitFailure, `waymark: no flow "-x" is measured here`},
 	} {
-		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields(args)...)...)
-		if code != want.code || stdout != "" || !strings.HasPrefix(stderr, want.says) {
-			t.Errorf("%s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		f := newFakeAgent(t, map[string]string{"GET /v1/loss": "[]", "GET /v1/flows": "[" + tt.flows + "]"})
+		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields(tt.args)...)...)
+		if code != tt.code || stdout != "" || !strings.HasPrefix(stderr, tt.says) {
+			t.Errorf("%s, %s: code %d, stdout %q, stderr %q, want %q", tt.flows, tt.args, code, stdout, stderr, tt.says)
 		}
 	}
 }

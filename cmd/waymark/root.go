@@ -30,6 +30,9 @@ type options struct {
 
 	// agentsElsewhere finds the running agents of other network namespaces.
 	agentsElsewhere func() []instances.Other
+
+	// asked is the command line, for advice that repeats it.
+	asked []string
 }
 
 // socketPath is the agent's API socket: --socket, else the default.
@@ -47,7 +50,7 @@ func (o *options) socketPath() (string, error) {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	opts := newOptions()
 	opts.defaultSocket, opts.programsLeft, opts.agentsElsewhere = localSocket, localLeft, localElsewhere
-	opts.Explain = opts.withoutAgent
+	opts.Explain, opts.asked = opts.withoutAgent, args
 	return opts.Execute(ctx, newRoot(opts), args, stdin, stdout, stderr)
 }
 

@@ -34,6 +34,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"nonsense"}, `waymark: unknown command "nonsense" for "waymark"`},
 		{[]string{"--nonsense"}, `waymark: unknown flag: --nonsense; see 'waymark --help'`},
 		{[]string{"observe", "--sorce", "::/0"}, `waymark: unknown flag: --sorce; did you mean --source?`},
+		{[]string{"observe", "--kind", "trce"}, `waymark: --kind "trce" is no kind of records; did you mean trace? All kinds are block,`},
 		{[]string{"status", "--jsn"}, `waymark: unknown flag: --jsn; did you mean --json?`},
 		{[]string{"path", "histry"}, `waymark: unknown command "histry" for "waymark path"; did you mean history?`},
 		{[]string{"paths"}, `waymark: unknown command "paths" for "waymark"; did you mean path?`},
@@ -96,14 +97,18 @@ func TestAgentsElsewhere(t *testing.T) {
 	instance := api.At("/run/waymark", 4097)
 	for _, tt := range []struct {
 		others []instances.Other
+		asked  string
 		want   string
 	}{
-		{nil, "no agent runs in this network namespace; start one with 'waymark agent run --config FILE'"},
-		{[]instances.Other{{Instance: instance}}, "FILE'; other network namespaces have one: netns-4097; ask the first with 'waymark --socket /run/waymark/netns-4097/agent.sock status'"},
-		{[]instances.Other{{Instance: instance, Namespace: "a\x1b[2J"}, {Instance: instance, Namespace: "b"}}, `have one: "a\x1b[2J", b; ask the first with`},
-		{slices.Repeat([]instances.Other{{Instance: instance, Namespace: "b"}}, 10), "b, b, b, b, b, b, b, b, 2 more; ask the first with 'ip netns exec b waymark status'"},
+		{nil, "", "no agent runs in this network namespace; start one with 'waymark agent run --config FILE'"},
+		{[]instances.Other{{Instance: instance}}, "", "FILE'; other network namespaces have one: netns-4097; ask the first with: waymark --socket /run/waymark/netns-4097/agent.sock status"},
+		{[]instances.Other{{Instance: instance, Namespace: "a\x1b[2J"}, {Instance: instance, Namespace: "b"}}, "status", `have one: "a\x1b[2J", b; ask the first with`},
+		{slices.Repeat([]instances.Other{{Instance: instance, Namespace: "b"}}, 10), "agent stop", "b, b, b, b, b, b, b, b, 2 more; ask the first with: ip netns exec b waymark status"},
+		{[]instances.Other{{Instance: instance, Namespace: "b"}}, "--json loss --flow it's", `ask the first with: ip netns exec b waymark --json loss --flow 'it'\''s'`},
+		{[]instances.Other{{Instance: instance}}, "loss --follow", "ask the first with: waymark --socket /run/waymark/netns-4097/agent.sock loss --follow"},
 	} {
 		opts := newOptions()
+		opts.asked = strings.Fields(tt.asked)
 		opts.agentsElsewhere = func() []instances.Other { return tt.others }
 		if err := opts.withoutAgent(api.ErrNoAgent); !strings.HasSuffix(err.Error(), tt.want) && !strings.Contains(err.Error(), tt.want) ||
 			!errors.Is(err, api.ErrNoAgent) {

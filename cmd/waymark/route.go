@@ -75,10 +75,11 @@ one rule: if its words match several, it lists them and removes none.`
 
 func newRouteCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "route [show | add PREFIX … encap ioam6 … dev IF | change … | replace … | del PREFIX …]",
-		Aliases: abbreviations("route"),
-		Short:   "Change the encapsulations of the running agent, in the words of 'ip -6 route … encap ioam6'",
-		Long:    routeHelp,
+		Use:        "route [show | add PREFIX … encap ioam6 … dev IF | change … | replace … | del PREFIX …]",
+		Aliases:    abbreviations("route"),
+		SuggestFor: []string{"encapsulation", "encapsulations", "encap"},
+		Short:      "Change the encapsulations of the running agent, in the words of 'ip -6 route … encap ioam6'",
+		Long:       routeHelp,
 		Example: `  waymark route add 2001:db8:2::/64 encap ioam6 freq 1/100 \
       mode encap tundst 2001:db8:ff::3 \
       trace prealloc type 0x800000 ns 123 size 12 dev eth1

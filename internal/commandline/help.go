@@ -3,17 +3,24 @@
 package commandline
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
-// newHelpCommand is cobra's own, except that an unknown command is an error.
-func newHelpCommand() *cobra.Command {
+// newHelpCommand is cobra's own, except that an unknown command is an error, and that other programs explain the
+// commands that they carry out.
+func newHelpCommand(o *Options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND...]",
-		Short: "Explain a command",
+		Short: "List the commands, or explain one",
+		Long: `List the commands, or explain one of them. Other words are in the documents:
+those of IOAM in docs/glossary.md, keys of the configuration, outcomes, warnings
+and metrics in docs/reference.`,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			about, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
@@ -33,11 +40,29 @@ func newHelpCommand() *cobra.Command {
 				return UsageError{err}
 			}
 			if len(rest) > 0 && about.HasSubCommands() {
-				return GroupRun(about, rest)
+				return noHelp(about, rest[0])
+			}
+			if to, ok := o.handovers[about]; ok {
+				// Without the program, the command says which package has it. In JSON, it is an object of this program's tree.
+				if _, missing := Sibling(to.program); len(rest) > 0 || missing == nil && !o.JSON {
+					return to.help(rest, o.JSON)
+				}
 			}
 			return about.Help() // rest, if any, is the command's own grammar
 		},
 	}
+}
+
+// noHelp is the error that help is asked for a subject that is no command of the group, with those that are.
+func noHelp(group *cobra.Command, subject string) error {
+	list := strings.Join(append([]string{group.Root().Name(), "help"}, strings.Fields(group.CommandPath())[1:]...), " ")
+	text, cure := unknownCommand(group, subject)
+	if cure == "" {
+		cure = fmt.Sprintf("help explains commands; list them with '%s'", list)
+	} else {
+		cure += fmt.Sprintf(" List all commands with '%s'", list)
+	}
+	return Usagef("%w", problem.New(text, cure))
 }
 
 // Help is the help of a command as JSON.

@@ -6,6 +6,7 @@
 package commandline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,8 @@ type Options struct {
 	// the program's name.
 	Text func(error) []string
 
-	program string
+	program   string
+	handovers map[*cobra.Command]handover // the commands that other programs carry out
 }
 
 // NewRoot begins a program's command tree. Once it has its own commands, Finish
@@ -68,7 +70,7 @@ func (o *Options) NewRoot(program, short string) *cobra.Command {
 func (o *Options) Finish(root *cobra.Command) {
 	root.AddCommand(newCompletionCommand(o), newManCommand(o), newVersionCommand(o))
 	root.SetFlagErrorFunc(flagError)
-	root.SetHelpCommand(newHelpCommand())
+	root.SetHelpCommand(newHelpCommand(o))
 	root.SetHelpFunc(o.helpInJSON(o.foldedHelp(root.HelpFunc())))
 	root.SetUsageFunc(usageWithoutAliases(root.UsageFunc()))
 	markUsageErrors(root)
@@ -107,18 +109,25 @@ func GroupRun(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
 	}
-	msg := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
-	cmd.SuggestionsMinimumDistance = 2
-	if known := elsewhere(cmd, args[0]); len(known) > 0 {
-		msg += "; did you mean " + strings.Join(known, " or ") + "?"
-	} else if meant := meantBy(cmd, args[0]); meant != "" {
-		msg += "; did you mean " + meant + "?"
-	} else if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		msg += "; did you mean " + strings.Join(near, " or ") + "?"
-	} else {
-		msg += fmt.Sprintf("; see '%s --help'", cmd.CommandPath())
+	text, cure := unknownCommand(cmd, args[0])
+	return Usagef("%w", problem.New(text, cmp.Or(cure, fmt.Sprintf("see '%s --help'", cmd.CommandPath()))))
+}
+
+// unknownCommand says that a command has no subcommand of this name, and which may be meant; the cure is "" if none is.
+func unknownCommand(cmd *cobra.Command, name string) (text, cure string) {
+	text = fmt.Sprintf("unknown command %q for %q", name, cmd.CommandPath())
+	cmd.SuggestionsMinimumDistance = min(2, len(name)/2) // most short words are within 2 letters of some command
+	meant := elsewhere(cmd, name)
+	if known := meantBy(cmd, name); len(meant) == 0 && known != "" {
+		meant = []string{known}
 	}
-	return Usagef("%s", msg)
+	if len(meant) == 0 {
+		meant = cmd.SuggestionsFor(name)
+	}
+	if len(meant) > 0 {
+		cure = "did you mean " + strings.Join(meant, " or ") + "?"
+	}
+	return text, cure
 }
 
 // meantBy is the subcommand for a word that other programs have for it; "" if there is none.

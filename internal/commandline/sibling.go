@@ -32,10 +32,18 @@ func Sibling(program string) (path string, err error) {
 	return filepath.Abs(path)
 }
 
+// handover is the program that carries out a command, and the words that it has for it.
+type handover struct {
+	program string
+	words   []string
+}
+
 // NewHandoverCommand makes a command that another program carries out: it replaces this one, with the
-// same arguments after its own words, and has the terminal, signals and exit code.
+// same arguments after its own words, without the flags of this program alone, and has the terminal, signals and exit
+// code.
 func (o *Options) NewHandoverCommand(use, short, program string, words ...string) *cobra.Command {
-	return &cobra.Command{
+	to := handover{program, words}
+	cmd := &cobra.Command{
 		Use:   use + " [ARGUMENT...]",
 		Short: short,
 		Long: fmt.Sprintf(`%s: runs the program
@@ -43,16 +51,56 @@ func (o *Options) NewHandoverCommand(use, short, program string, words ...string
 %s. Its help: '%s --help'.`, short, strings.Join(append([]string{program}, words...), " "), program, strings.Join(append([]string{program}, words...), " ")),
 		DisableFlagParsing: true,
 		ValidArgsFunction:  completeBy(program, words),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			o.JSON = asksJSON(args)
-			path, err := Sibling(program)
-			if err != nil {
-				return err
-			}
-			err = unix.Exec(path, slices.Concat([]string{path}, words, args), os.Environ())
-			return fmt.Errorf("run %s: %w", path, err)
+			return to.run(slices.Concat(words, withoutOwn(cmd.Root(), args)))
 		},
 	}
+	if o.handovers == nil {
+		o.handovers = map[*cobra.Command]handover{}
+	}
+	o.handovers[cmd] = to
+	return cmd
+}
+
+// withoutOwn leaves out the flags that only this program has, such as --socket of waymark: other commands without a use
+// for them ignore them, too. Only those at the begin are this program's, where cobra leaves the flags that stand before
+// the command. What follows another word may be meant for a third program, as with 'lab exec'.
+func withoutOwn(root *cobra.Command, args []string) (others []string) {
+	for len(args) > 0 {
+		name, _, hasValue := strings.Cut(strings.TrimPrefix(args[0], "--"), "=")
+		flag, words := root.PersistentFlags().Lookup(name), 1
+		if flag != nil && !hasValue && flag.NoOptDefVal == "" {
+			words = 2
+		}
+		if flag == nil || !strings.HasPrefix(args[0], "--") || len(args) < words {
+			break
+		}
+		if name == "json" { // which all programs have
+			others = append(others, args[0])
+		}
+		args = args[words:]
+	}
+	return append(others, args...)
+}
+
+// run replaces this program by the other one.
+func (h handover) run(args []string) error {
+	path, err := Sibling(h.program)
+	if err != nil {
+		return err
+	}
+	err = unix.Exec(path, slices.Concat([]string{path}, args), os.Environ())
+	return fmt.Errorf("run %s: %w", path, err)
+}
+
+// help has the other program explain its command, or one below it.
+func (h handover) help(below []string, asJSON bool) error {
+	args := slices.Concat([]string{"help"}, h.words, below)
+	if asJSON {
+		args = append(args, "--json")
+	}
+	return h.run(args)
 }
 
 // completeBy asks another program for what may follow.
@@ -62,7 +110,7 @@ func completeBy(program string, words []string) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		asked := slices.Concat([]string{cobra.ShellCompRequestCmd}, words, args, []string{typed})
+		asked := slices.Concat([]string{cobra.ShellCompRequestCmd}, words, withoutOwn(cmd.Root(), args), []string{typed})
 		out, err := exec.CommandContext(cmd.Context(), path, asked...).Output()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError

@@ -152,6 +152,13 @@ func TestNothingFollowsFromAFault(t *testing.T) {
 			`8:13: encapsulations[0].tunnel is the number 5; write a mapping with the keys source, destination`}},
 		{"misspelt tunnel", rule("mode: encap", trace, "tunel: {source: 2001:db8::1, destination: 2001:db8::2}"), []string{
 			`8:5: unknown key "tunel" in encapsulations[0]; did you mean "tunnel"?`}},
+		{"shortened key", "interfaces: [{name: eth0, role: [egress]}]\nnamespaces: [{id: 123}]\nencapsulations:\n  - {name: a, iface: eth0, " + inline + ", " + trace + "}", []string{
+			`4:15: unknown key "iface" in encapsulations[0]; did you mean "interface"?`}},
+		{"shortened keys inside", rule(inline, "options: [{trace: {namespace: 123, trace-type: 0xc00000, size: 8}}]", "match: {dst: 2001:db8::/32}"), []string{
+			`7:40: unknown key "trace-type" in encapsulations[0].options[0].trace; did you mean "type"?`,
+			`8:13: unknown key "dst" in encapsulations[0].match; did you mean "destination"?`}},
+		{"key far from any", rule(inline, trace, "colour: red"), []string{
+			`8:5: unknown key "colour" in encapsulations[0]; use the keys name, interface, match, flows, frequency, budget, mode, tunnel, nested, options`}},
 		{"misspelt key that must be there", "interfaces: [{nome: eth0}]", []string{
 			`1:15: unknown key "nome" in interfaces[0]; did you mean "name"?`}},
 		{"namespace 0 next to one that cannot be read", "namespaces: [{id: x}, {id: 0}]", []string{

@@ -38,11 +38,15 @@ func TestFieldNames(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
+		"f80000": `trace.type: "f80000" lacks 0x before its digits; did you mean 0xf80000?`, "800000": "did you mean 0x800000?",
+		"8e0000": "did you mean 0x8e0000?", "080000": "did you mean 0x080000?", "888": "has undefined bits",
 		"[ids, times]": `"times" is no field of a trace`, "[]": "is a list", "[1, ids]": "is a list", `["ids,queue"]`: "is a list",
 		"0x1000000": "too large", "[[ids]]": "is a list", "{ids: queue}": "is a mapping",
 	} {
 		if _, err := Parse("test", []byte(fmt.Sprintf(fieldNames, text, "[any]"))); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
+		} else if strings.Contains(want, "did you mean") && !strings.HasSuffix(err.Error(), "?") {
+			t.Errorf("%s: another cure follows: %v", text, err)
 		}
 	}
 	if _, err := Parse("test", []byte(fmt.Sprintf(fieldNames, "ids", "[everybody]"))); err == nil || !strings.Contains(err.Error(), "or any") {

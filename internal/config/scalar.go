@@ -12,6 +12,7 @@ import (
 	"github.com/waymark-net/waymark/internal/address"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/nodenames"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
 	"github.com/waymark-net/waymark/internal/sink/otlpsink"
 	"github.com/waymark-net/waymark/internal/yamlfile"
@@ -336,11 +337,16 @@ var traceTypes = yamlfile.NewCodec(yamlfile.Hex, "a number from 0 to 0xffffff, o
 	OrList()
 
 // parseTraceType reads numbers as all others of the file, which may not begin with 0.
-func parseTraceType(s string) (ioam.TraceType, error) {
+func parseTraceType(s string) (t ioam.TraceType, err error) {
 	if s != "" && (s[0] < '0' || s[0] > '9') {
-		return ioam.ParseTraceType(s)
+		t, err = ioam.ParseTraceType(s)
+	} else {
+		t, err = yamlfile.ParseInteger[ioam.TraceType](24)(s)
 	}
-	return yamlfile.ParseInteger[ioam.TraceType](24)(s)
+	if meant, ok := ioam.MeantTraceType(s); ok && (err != nil || t.Validate() != nil) {
+		return 0, problem.New(fmt.Sprintf("%q lacks 0x before its digits", s), fmt.Sprintf("did you mean %v?", meant))
+	}
+	return t, err
 }
 
 func parseNextHops(s string) (NextHops, error) {

@@ -132,7 +132,8 @@ func TestWrongSettings(t *testing.T) {
 		"node=":                     "want a name",
 		"min-delay=-1s":             "want a time such as 1ms",
 		"incomplete=maybe":          "want true or false",
-		"kinds=traces":              `"traces" is no kind of records; want one of block, delay`,
+		"kinds=loss,trce":           `"trce" is no kind of records; did you mean trace? All kinds are block, delay, direct-export`,
+		"kinds=x":                   `"x" is no kind of records; want one of block, delay`,
 		"colour=red":                "colour: unknown; filter by kinds, namespace,",
 		"port=1&port=2":             "port is given 2 times",
 	} {

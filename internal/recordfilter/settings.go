@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/nearword"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -117,15 +118,20 @@ func setKinds(f *Filter, value string) error {
 }
 
 func checkKinds(list string) error {
+	var known []string
+	for _, k := range record.Kinds() {
+		known = append(known, k.Name)
+	}
+	slices.Sort(known)
 	for kind := range strings.SplitSeq(list, ",") {
-		var known []string
-		for _, k := range record.Kinds() {
-			known = append(known, k.Name)
+		if slices.Contains(known, kind) {
+			continue
 		}
-		if !slices.Contains(known, kind) {
-			slices.Sort(known)
-			return fmt.Errorf("%q is no kind of records; want one of %s", kind, strings.Join(known, ", "))
+		cure := "want one of " + strings.Join(known, ", ")
+		if meant := nearword.Meant(kind, known); meant != "" {
+			cure = fmt.Sprintf("did you mean %s? All kinds are %s", meant, strings.Join(known, ", "))
 		}
+		return fmt.Errorf("%q is no kind of records; %s", kind, cure)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/waymark-net/waymark/internal/nearword"
 	"github.com/waymark-net/waymark/internal/problem"
 )
 
@@ -166,7 +167,7 @@ func (r *Reader) mapping(node ast.Node, at Position, path string, dst reflect.Va
 		})
 		if i < 0 {
 			cure := "use the keys " + keyList(known)
-			if meant := meantKey(key, known); meant != "" {
+			if meant := nearword.Meant(key, keys(known)); meant != "" {
 				cure = fmt.Sprintf("did you mean %q?", meant)
 				r.faulty[Join(path, meant)] = true // present, but with an unknown value
 			}

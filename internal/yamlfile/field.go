@@ -82,42 +82,12 @@ func readFields(t reflect.Type) []Field {
 	return list
 }
 
-func keyList(known []Field) string {
-	keys := make([]string, len(known))
+func keyList(known []Field) string { return strings.Join(keys(known), ", ") }
+
+func keys(known []Field) []string {
+	list := make([]string, len(known))
 	for i, f := range known {
-		keys[i] = f.Key
+		list[i] = f.Key
 	}
-	return strings.Join(keys, ", ")
-}
-
-// meantKey guesses the key meant by an unknown one, "" when none is similar.
-func meantKey(key string, known []Field) string {
-	plain := strings.NewReplacer("_", "-", " ", "-")
-	for _, f := range known {
-		if distance(strings.ToLower(plain.Replace(key)), f.Key) <= min(len(f.Key)/2, 2) {
-			return f.Key
-		}
-	}
-	return ""
-}
-
-// distance counts the letters to insert, remove or replace to get from a to b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return list
 }

@@ -38,6 +38,7 @@ var layers = map[string]string{
 	"internal/secretfile":  "internal/problem",
 	"internal/replacefile": "",
 	"internal/shellword":   "",
+	"internal/nearword":    "",
 	"internal/inputfile":   "",
 
 	// Packages that use the kernel know no records, sinks or configuration files.
@@ -118,7 +119,7 @@ var layers = map[string]string{
 	"internal/collect/sender":           "ipfix",
 	"internal/collect/pathmetrics":      "internal/exponential internal/metrics internal/record",
 	"internal/collect/known":            "ioam internal/collect/join internal/record",
-	"internal/recordfilter":             "ioam internal/instant internal/record",
+	"internal/recordfilter":             "ioam internal/instant internal/nearword internal/record",
 	"internal/recordfilter/filterflags": "internal/commandline internal/recordfilter",
 
 	// What records of a time say together: no clock, no input, no output.
@@ -126,7 +127,7 @@ var layers = map[string]string{
 	"internal/insight":  "ioam internal/exponential internal/instant internal/nodenames internal/record",
 
 	// Configuration and control.
-	"internal/yamlfile": "internal/inputfile internal/problem internal/shellword",
+	"internal/yamlfile": "internal/inputfile internal/nearword internal/problem internal/shellword",
 	"internal/address":  "internal/problem",
 	"internal/config":   "ioam srv6 internal/address internal/inputfile internal/loss internal/lossquery internal/nodenames internal/pot internal/record internal/secretfile internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/sink/otlpsink internal/stamp/keyfile internal/model internal/problem internal/yamlfile",
 	"internal/iproute2": "ioam srv6 internal/config internal/model internal/shellword",
