@@ -21,8 +21,9 @@ func TestRecipesNameFiles(t *testing.T) {
 	var named []string
 	for _, m := range regexp.MustCompile("`([a-z]+/[^` ]*)`").FindAllStringSubmatch(string(contributing), -1) {
 		path := strings.TrimSuffix(m[1], "/...")
-		if _, err := os.Stat(filepath.Join(root, path[:strings.Index(path, "/")])); err != nil {
-			continue // it is no path of this tree
+		top, _, _ := strings.Cut(path, "/")
+		if _, err := os.Stat(filepath.Join(root, top)); err != nil || top == "build" || top == "bin" {
+			continue // it is no path of this tree, or of what is made in it
 		}
 		named = append(named, path)
 		if found, err := filepath.Glob(filepath.Join(root, path)); err != nil || len(found) == 0 {
