@@ -53,8 +53,8 @@ static __always_inline int begin(context *ctx, struct packet *p)
 }
 
 /*
- * Keeps the verifier from going through what follows once for each way that leads here: the ways differ in
- * how much of the packet they tested, which it forgets. In XDP, this does nothing: it would cost each packet.
+ * Keeps the verifier from going through what follows once for each way that leads here: it forgets how much of
+ * the packet each of them has tested. In XDP, this does nothing: it would cost each packet.
  */
 static __always_inline void join_ways(context *ctx, struct packet *p)
 {
