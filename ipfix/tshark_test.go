@@ -78,9 +78,8 @@ func TestTshark(t *testing.T) {
 	messages := sample(t)
 	path := capture(t, messages...)
 	const complaints = "_ws.expert || _ws.malformed || udp.checksum.status == 0"
-	if lines := tshark.Run(t, path, complaints, "-o", "udp.check_checksum:TRUE", "-e", "frame.number", "-e", "_ws.expert.message"); len(
-		lines,
-	) > 0 {
+	lines := tshark.Run(t, path, complaints, "-o", "udp.check_checksum:TRUE", "-e", "frame.number", "-e", "_ws.expert.message")
+	if len(lines) > 0 {
 		t.Errorf("tshark complains: %q", lines)
 	}
 	long := strings.Repeat("long", 70)
@@ -119,7 +118,7 @@ func TestTshark(t *testing.T) {
 	for _, name := range names {
 		args = append(args, "-e", "cflow."+name)
 	}
-	lines := tshark.Run(t, path, "cflow", args...)
+	lines = tshark.Run(t, path, "cflow", args...)
 	if len(lines) != len(messages) {
 		t.Fatalf("tshark finds %d messages, want %d", len(lines), len(messages))
 	}

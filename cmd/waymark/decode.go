@@ -148,7 +148,7 @@ func decodeFiles(
 			return err
 		}
 	}
-	if hint := selected.Note(); hint != "" {
+	if hint := selected.LeftOut(); hint != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+hint)
 	}
 	return notes.err()

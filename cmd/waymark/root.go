@@ -80,9 +80,7 @@ interrupted (SIGINT, SIGTERM), also for commands that run until then, such as
 		newStatusCommand(opts),
 		newObserveCommand(opts),
 		opts.NewHandoverCommand("collect", "Receive IPFIX, join postcards into paths, and compute loss", "waymark-collector", "collect"),
-		newIOAMCommand(
-			opts,
-		),
+		newIOAMCommand(opts),
 		newRouteCommand(opts),
 		newInterfaceCommand(opts),
 		newDecapsulationCommand(opts),

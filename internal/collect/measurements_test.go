@@ -182,11 +182,7 @@ func randomMeasurement(r *rand.Rand, at time.Time) record.Record {
 // randomBlock is what a point counted, of random counters.
 func randomBlock(r *rand.Rand, at time.Time) record.Record {
 	b := counted([]string{"", "red"}[r.IntN(2)], at.UnixNano()/int64(blockLength), loss.PointID(r.IntN(3)), 2, r.Uint64())
-	b.Time, b.Node, b.Late, b.Flags, b.ClockError = instant.Of(
-		at,
-	), "porthos", r.Uint64N(
-		2,
-	), loss.Flags(
+	b.Time, b.Node, b.Late, b.Flags, b.ClockError = instant.Of(at), "porthos", r.Uint64N(2), loss.Flags(
 		r.IntN(8),
 	), record.NewField(
 		r.Uint64N(9),

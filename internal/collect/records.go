@@ -83,9 +83,8 @@ func (c *joining) record(from origin, data ipfix.DataRecord, now time.Time) {
 // sharedID warns of two nodes with one id.
 func sharedID(facts string, now time.Time) *record.Warning {
 	return &record.Warning{
-		Time: instant.Of(
-			now,
-		), Code: string(health.NodeIDShared), Beyond: true, Facts: facts, Cure: "give each node its own node.id (or net.ipv6.ioam6_id)",
+		Time: instant.Of(now), Code: string(health.NodeIDShared), Beyond: true,
+		Facts: facts, Cure: "give each node its own node.id (or net.ipv6.ioam6_id)",
 	}
 }
 

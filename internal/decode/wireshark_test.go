@@ -72,9 +72,7 @@ func TestDissectorReadsOptions(t *testing.T) {
 		t.Errorf("Edge-to-Edge options are read as\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(wantEdges, "\n"))
 	}
 	if faults := dissect(t, append(exports, edges...), "_ws.malformed || _ws.lua.error || _ws.expert.severity >= 0x600000",
-		"_ws.expert.message"); len(
-		faults,
-	) != 0 {
+		"_ws.expert.message"); len(faults) != 0 {
 		t.Errorf("tshark complains: %q", faults)
 	}
 }

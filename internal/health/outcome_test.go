@@ -76,9 +76,7 @@ func TestNoted(t *testing.T) {
 		return list
 	}
 	if ws := Noted("eth0", recent(map[model.Outcome]uint64{model.OutcomeNamespaceUnknown: worthWarning - 1,
-		model.OutcomeEncapSkippedAH: 5})); len(
-		ws,
-	) != 0 {
+		model.OutcomeEncapSkippedAH: 5})); len(ws) != 0 {
 		t.Errorf("few packets: %+v", ws)
 	}
 	for _, o := range NotedOutcomes() {

@@ -22,9 +22,7 @@ func shadowed(e Encapsulation) Warning {
 	return New(
 		EncapShadowed,
 		e.Interface,
-		shadowedBegin(
-			e.Name,
-		)+fmt.Sprintf(
+		shadowedBegin(e.Name)+fmt.Sprintf(
 			"encapsulation %s comes before it, has the same destination prefix, and matches all of its packets",
 			e.ShadowedBy,
 		),

@@ -26,9 +26,7 @@ func IsUnfilled(w Warning, encapsulation string) bool {
 func unfilled(e Encapsulation) []Warning {
 	var ws []Warning
 	if len(e.Unknown) > 0 {
-		text := unfilledBy(
-			e.Name,
-		) + fmt.Sprintf(
+		text := unfilledBy(e.Name) + fmt.Sprintf(
 			"options of %s, not configured here: they leave without this node's data (encap_unfilled), and cause no exports here",
 			namespaceList(e.Unknown),
 		)
@@ -42,9 +40,7 @@ func unfilled(e Encapsulation) []Warning {
 		ws = append(ws, New(
 			TraceTooSmall,
 			e.Interface,
-			unfilledBy(
-				e.Name,
-			)+fmt.Sprintf(
+			unfilledBy(e.Name)+fmt.Sprintf(
 				"traces of %s that are too small for this node's own data: they leave with the overflow flag (encap_overflow), and no "+
 					"node writes into them",
 				namespaceList(e.TooSmall),

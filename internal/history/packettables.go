@@ -38,9 +38,7 @@ func (p *page) packets(a *packets) error {
 			end(one.To, one.DestinationPort),
 			number(one.FlowID),
 			number(one.Sequence),
-			record.Printable(
-				one.Verdict,
-			),
+			record.Printable(one.Verdict),
 			record.Printable(one.Reason),
 			optional(one.Delay),
 		)

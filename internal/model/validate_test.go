@@ -104,9 +104,7 @@ func TestValidConfig(t *testing.T) {
 			FlowIDSource{FlowIDFixed, 1<<32 - 1},
 			ioam.OptionIOAM,
 		},
-	)(
-		&config,
-	)
+	)(&config)
 	dex(DirectExportOption{200, 2, ioam.ExtensionSequence, FlowIDSource{Kind: FlowIDLabel}, ioam.OptionIOAMStatic})(&config)
 	dex(DirectExportOption{Namespace: 300, Type: 0x800000})(&config)
 	config.Encapsulations[0].Flows = 1

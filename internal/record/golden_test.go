@@ -169,12 +169,10 @@ func goldenProbes(t testing.TB) []specimen {
 	trace := func(n int) *Trace {
 		d := ioam.NodeData{Type: 0x800000, Bytes: craft.Hex(t, fmt.Sprintf("400000%02x", n))}
 		return &Trace{
-			Time: instant.Of(
-				goldenAt,
-			), Node: "athos", Interface: "eth1", IfIndex: 22, Option: ioam.IOAMPreallocatedTrace.String(), Namespace: 7, TraceType: 0x800000,
-			TraceFlags: newTraceFlags(
-				0,
-			), Remaining: NewField(5, true), Packet: goldenPacket(148), Nodes: []NodeData{ReadNodeData(d, Clock{})}, Raw: []ioam.NodeData{d},
+			Time: instant.Of(goldenAt), Node: "athos", Interface: "eth1", IfIndex: 22, Option: ioam.IOAMPreallocatedTrace.String(),
+			Namespace: 7, TraceType: 0x800000,
+			TraceFlags: newTraceFlags(0), Remaining: NewField(5, true), Packet: goldenPacket(148),
+			Nodes: []NodeData{ReadNodeData(d, Clock{})}, Raw: []ioam.NodeData{d},
 		}
 	}
 	probe, copied := trace(1), trace(2)

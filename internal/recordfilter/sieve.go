@@ -34,9 +34,9 @@ func (s *Sieve) Passes(r record.Record) bool {
 	return is
 }
 
-// Note says how many records were left out because the expression has no result for them, and
+// LeftOut says how many records were left out because the expression has no result for them, and
 // why the first one was; "" if there were none.
-func (s *Sieve) Note() string {
+func (s *Sieve) LeftOut() string {
 	if s == nil || s.undecided == 0 {
 		return ""
 	}

@@ -302,11 +302,8 @@ func FuzzRoute(f *testing.F) {
 		for _, r := range compileEncaps(shapeOfRoute(route).encaps, conditions{source: netip.MustParseAddr("2001:db8::1")}) {
 			b := r.Behaviour
 			if n := len(b.Header); b.Kind == datapath.BehaviourEncapsulate && (n < ipv6Header || n%8 != 0 || n > datapath.MaxBehaviourHeader) ||
-				int(
-					b.BlockBits,
-				)+int(
-					b.SIDBits,
-				) > 128 || !r.Prefix.IsValid() || (b.Kind == datapath.BehaviourStack) != (b.Reason != datapath.StackNone) {
+				int(b.BlockBits)+int(b.SIDBits) > 128 || !r.Prefix.IsValid() ||
+				(b.Kind == datapath.BehaviourStack) != (b.Reason != datapath.StackNone) {
 				t.Errorf("%+v", r)
 			}
 		}

@@ -45,9 +45,7 @@ SIGTERM).`
 		newRunCommand(opts),
 		newCompareCommand(opts),
 		newReportCommand(opts),
-		newExecutedCommand(
-			opts,
-		),
+		newExecutedCommand(opts),
 		newInstructionsCommand(opts),
 		newForeignCommand(),
 		newExporterCommand(),

@@ -128,9 +128,8 @@ Exit codes: 0 a probe was answered, or the screen of --live was left before;
 // config checks the flags.
 func (f *traceFlags) config(cmd *cobra.Command, opts *commandline.Options, address string) (c prober.Config, err error) {
 	c = prober.Config{
-		Port: uint16(
-			f.port,
-		), Echo: f.icmp, Nodes: f.hops, Flows: f.flows, Count: f.count, Interval: f.interval, Timeout: f.timeout, MaxHops: f.maxHops,
+		Port: uint16(f.port), Echo: f.icmp, Nodes: f.hops, Flows: f.flows,
+		Count: f.count, Interval: f.interval, Timeout: f.timeout, MaxHops: f.maxHops,
 		Loopback: f.loopback,
 	}
 	named := false

@@ -239,7 +239,7 @@ func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, opts *comm
 	if f.count > 0 && !errors.Is(context.Cause(ctx), errEnough) { // without a count, an interruption is the normal end
 		err = errors.Join(err, cmd.Context().Err())
 	}
-	if hint := f.selected.Note(); hint != "" {
+	if hint := f.selected.LeftOut(); hint != "" {
 		config.Notify(slog.LevelInfo, hint)
 	}
 	stats := c.Stats()

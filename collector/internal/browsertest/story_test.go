@@ -168,9 +168,8 @@ func edges() (list []record.Record) {
 			Lost: record.NewField(uint64(1), true), Duplicates: record.NewField(uint64(0), true), Reordered: record.NewField(uint64(2), true),
 		}
 		other := *one
-		other.Source, other.Lost, other.Duplicates, other.Reordered = storetest.Source(
-			2,
-		), record.Field[uint64]{}, record.Field[uint64]{}, record.Field[uint64]{}
+		var unknown record.Field[uint64]
+		other.Source, other.Lost, other.Duplicates, other.Reordered = storetest.Source(2), unknown, unknown, unknown
 		list = append(list, one, &other)
 	}
 	return list
@@ -181,9 +180,8 @@ func running() query.Live {
 	now := time.Now()
 	exporter := func(name string, node int, records, missed uint64) collect.Exporter {
 		return collect.Exporter{
-			Address: storetest.Exporter(
-				node,
-			), Domain: uint32(node), Name: name, First: begin, Last: now, Exported: now, Messages: records / 10, Records: records, Missed: missed,
+			Address: storetest.Exporter(node), Domain: uint32(node), Name: name, First: begin, Last: now,
+			Exported: now, Messages: records / 10, Records: records, Missed: missed,
 		}
 	}
 	silent := exporter("porthos", 2, 2000, 0)

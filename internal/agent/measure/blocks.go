@@ -321,9 +321,8 @@ func countersOf(c datapath.BlockCounts, timed bool) blocks.Counters {
 	narrow := func(n uint64) uint32 { return uint32(min(n, math.MaxUint32)) }
 	return blocks.Counters{
 		Packets: c.Packets, Octets: c.Octets, TimeSum: c.TimeSum, DelayTimeSum: c.DelayTimeSum, DelayPackets: narrow(c.DelayPackets),
-		Late: narrow(
-			c.Late,
-		), Early: narrow(c.Early), Unmarked: narrow(c.Unmarked), Unsized: narrow(c.Unsized), Complete: c.Complete, Timed: timed,
+		Late: narrow(c.Late), Early: narrow(c.Early), Unmarked: narrow(c.Unmarked), Unsized: narrow(c.Unsized),
+		Complete: c.Complete, Timed: timed,
 		Uncovered: uncoveredBits(c.Uncovered),
 	}
 }

@@ -331,9 +331,7 @@ func TestLossQueriesAreJudged(t *testing.T) {
 				Received: 93,
 				Control:  tt.control,
 				Sender:   lossquery.Query{Transmitted: lossquery.Count{Extended: true}},
-			}.Append(
-				nil,
-			)
+			}.Append(nil)
 			q := &asked{block: b, Question: query.Question{Answer: answer}, flows: []*model.MeasuredFlow{&b.measurement.Flows[0]}, points: []int{1}}
 			if final := l.acceptAnswer(q); final != (tt.control == lossquery.Success) {
 				t.Errorf("%v: final %v", tt.control, final)

@@ -141,9 +141,8 @@ func TestSilentPoint(t *testing.T) {
 // selecting are two agents, of which the second one has something of its own in its flow.
 func selecting(t *testing.T, exchange, answers, own, more string) (near, far *harness) {
 	t.Helper()
-	flow := `flows: [{name: red, direction: %s, source: 2001:db8::1, segments: ["fc00:2::e"], session: ` + agenttest.FreePort(
-		t,
-	) + "%s}]\nmeasurement: {block: 200ms, guard: 40ms, clock-error: 1ms, exchange: " + exchange + "}\n"
+	flow := `flows: [{name: red, direction: %s, source: 2001:db8::1, segments: ["fc00:2::e"], session: ` + agenttest.FreePort(t) + "%s}]\n" +
+		"measurement: {block: 200ms, guard: 40ms, clock-error: 1ms, exchange: " + exchange + "}\n"
 	port := agenttest.FreePort(t)
 	far = newHarness(t, agenttest.BaseConfig+fmt.Sprintf(flow, "in", own)+fmt.Sprintf(answers, port))
 	far.Start()

@@ -102,9 +102,8 @@ func decodeEdge(flow *bpf.ABIE2eFlow, epoch uint32, now flowTime) EdgeFlow {
 	key := &flow.Entry.Key
 	f := EdgeFlow{Key: edgetoedge.Key{
 		Namespace: ioam.NamespaceID(key.Header >> 16), Type: ioam.EdgeToEdgeType(key.Header),
-		Source: bpf.AddressOf(
-			key.Source,
-		), Destination: bpf.AddressOf(key.Destination), FlowLabel: bpf.BigEndian32(key.FlowLabel), Tunnel: key.Tunnel,
+		Source: bpf.AddressOf(key.Source), Destination: bpf.AddressOf(key.Destination),
+		FlowLabel: bpf.BigEndian32(key.FlowLabel), Tunnel: key.Tunnel,
 	}}
 	t := &flow.Totals[epoch&1]
 	if t.Epoch != epoch || t.Packets == 0 {

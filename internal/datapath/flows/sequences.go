@@ -190,9 +190,7 @@ func (q *Sequences) continueNumbers(key *bpf.ABIFlowKey, s *flowSum) (now number
 		highest: t.Highest,
 		epoch:   t.Epoch,
 		last:    flowTicks(t.Last),
-	}, flowTicks(
-		t.First,
-	), len(s.ranges) == 1 ||
+	}, flowTicks(t.First), len(s.ranges) == 1 ||
 		t.Restarted == 0
 	if ok {
 		since = last.last

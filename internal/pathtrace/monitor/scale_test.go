@@ -84,9 +84,7 @@ func loop(t testing.TB, count, flows int) (turn func()) {
 		RemainingLen: uint8((traceFor - 2) * nodeLen / 4),
 		Type:         traceType,
 		Data:         data,
-	}.Append(
-		nil,
-	)
+	}.Append(nil)
 	w := &echo{n: n}
 	var answer []byte
 	var list []udp.Datagram

@@ -258,9 +258,7 @@ func TestMarkedWithIOAM(t *testing.T) {
 		NextHeader:   41,
 		SegmentsLeft: 1,
 		Segments:     []netip.Addr{netip.MustParseAddr(lastSID), netip.MustParseAddr(endSID)},
-	}.Append(
-		nil,
-	)
+	}.Append(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -267,9 +267,8 @@ func TestProbesInTshark(t *testing.T) {
 		labels[f[3]] = true
 		kinds[f[4]+"/"+f[5]]++
 	}
-	if lines := tshark.Run(t, wire.Path, "("+probes+") && (_ws.malformed || icmpv6.checksum.status == 0)", "-e", "frame.number"); len(
-		lines,
-	) > 0 {
+	lines := tshark.Run(t, wire.Path, "("+probes+") && (_ws.malformed || icmpv6.checksum.status == 0)", "-e", "frame.number")
+	if len(lines) > 0 {
 		t.Errorf("tshark complains about frames %v", lines)
 	}
 	if kinds["/33434"] == 0 || kinds["1/"] == 0 || len(labels) < 2 {

@@ -89,15 +89,8 @@ func (p *scapyPacket) octets(t *testing.T) []byte {
 
 // estimate is an error estimate as our codec has it.
 func (e scapyError) estimate() stamp.ErrorEstimate {
-	return stamp.ErrorEstimate(
-		e.Synchronized,
-	)<<15 | stamp.ErrorEstimate(
-		e.Format,
-	)<<14 | stamp.ErrorEstimate(
-		e.Scale,
-	)<<8 | stamp.ErrorEstimate(
-		e.Multiplier,
-	)
+	high := stamp.ErrorEstimate(e.Synchronized)<<15 | stamp.ErrorEstimate(e.Format)<<14
+	return high | stamp.ErrorEstimate(e.Scale)<<8 | stamp.ErrorEstimate(e.Multiplier)
 }
 
 // sender is the packet of a sender, and agrees with what our codec reads.
