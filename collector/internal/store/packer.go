@@ -198,7 +198,7 @@ func (s *Store) packed(name, part string) error {
 		if err := syncDirectory(s.options.Directory); err != nil {
 			return err
 		}
-		s.detach(name)
+		s.expectRoom(before, s.detach(name))
 	}
 	e.Packed, e.Version = true, Version
 	s.updateSize(e)

@@ -275,8 +275,8 @@ func (s *Store) letGo(r *reading) {
 }
 
 // detach lets go of a file that was removed or replaced. Who reads it goes on; who comes now reads the one that has
-// its name.
-func (s *Store) detach(name string) {
+// its name. The result is the file as it is still read; nil: nobody reads it.
+func (s *Store) detach(name string) *reading {
 	a := &s.attached
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -288,7 +288,16 @@ func (s *Store) detach(name string) {
 	default:
 		r.gone = true
 		delete(a.files, name)
+		return r
 	}
+	return nil
+}
+
+// isRead reports whether somebody reads a file that was detached.
+func (s *Store) isRead(r *reading) bool {
+	s.attached.mu.Lock()
+	defer s.attached.mu.Unlock()
+	return r != nil && r.users > 0
 }
 
 // lost notes that a closed file cannot be read.
