@@ -90,6 +90,42 @@ func (s *Store) room() error {
 	}
 }
 
+// errRoomComes is the error of packing a file for which removed files will give their room back.
+var errRoomComes = errors.New("questions still read the files that were removed for it")
+
+// roomToPack lets the files leave that are older than one that is packed, until packing has room besides what stays free.
+// On a disk that is full of files, none would be packed otherwise.
+func (s *Store) roomToPack(packed Entry) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	defer s.publish()
+	need := s.options.Reserve + uint64(packed.Bytes)
+	for {
+		free, coming, err := s.space()
+		switch {
+		case err != nil || free >= need:
+			return nil // what cannot be known does not hinder
+		case free+coming >= need:
+			return errRoomComes
+		}
+		why := fmt.Sprintf("the disk has %s free, and packing %s needs up to %s more than the %s that stay free (store.free)",
+			megabytes(free), packed.Name+suffix, megabytes(uint64(packed.Bytes)), megabytes(s.options.Reserve))
+		if free+coming+s.olderThan(packed) < need || !s.removeOldest(why) {
+			return problem.New(why, "make room, or set store.free to less")
+		}
+	}
+}
+
+// olderThan is how many octets files have that are older than another one.
+func (s *Store) olderThan(other Entry) (octets uint64) {
+	for _, e := range s.catalog.Files {
+		if e.State != Open && e.Opened.Before(other.Opened) {
+			octets += uint64(e.Bytes)
+		}
+	}
+	return octets
+}
+
 // megabytes is a number of octets for people.
 func megabytes(octets uint64) string { return fmt.Sprintf("%d MB", octets/1e6) }
 
