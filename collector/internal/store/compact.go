@@ -148,10 +148,10 @@ func compactFiles(ctx context.Context, db *sql.DB, directory string, c *catalog,
 		return done, errors.Join(err, removeParts(directory))
 	}
 	into.Packed = true
-	into.Bytes, into.Packets, into.Records, into.First, into.Last = 0, 0, 0, time.Time{}, time.Time{}
+	into.Bytes, into.Packets, into.Records, into.First, into.Last, into.Times = 0, 0, 0, time.Time{}, time.Time{}, nil
 	for _, e := range group {
 		into.Packets, into.Records = into.Packets+e.Packets, into.Records+e.Records
-		into.spans(e.First, e.Last)
+		into.covers(e.times())
 		into.Closed = e.Closed
 		done.From, done.Before = append(done.From, e.Name), done.Before+e.Bytes
 	}

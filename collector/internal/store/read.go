@@ -103,7 +103,11 @@ func (s *Store) Read(ctx context.Context, from, until time.Time, do func(*Readin
 		case err != nil && e.Name == "": // it was removed meanwhile
 		case err != nil:
 			s.lost(name, err)
-			r.Gaps = append(r.Gaps, Gap{e.First, e.Last, firstLine(err)})
+			for _, lost := range e.times() {
+				if lost.overlaps(from, until) {
+					r.Gaps = append(r.Gaps, Gap{lost.First.Time, lost.Last.Time, firstLine(err)})
+				}
+			}
 		default:
 			defer s.letGo(f.reading)
 			r.Files = append(r.Files, f)
