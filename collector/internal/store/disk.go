@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/problem"
@@ -19,8 +20,29 @@ const givesBack = 30 * time.Second
 
 // removed is the room of removed files that the disk has not given back yet.
 type removed struct {
-	files []removedFile
-	free  uint64 // on the disk, at the last look
+	files  []removedFile
+	free   uint64                              // on the disk, at the last look
+	counts [len(causesOfRemoval)]atomic.Uint64 // since the store was opened
+}
+
+// cause is why a file leaves.
+type cause int
+
+const (
+	ofAge cause = iota
+	ofSize
+	ofDisk
+)
+
+var causesOfRemoval = [...]string{ofAge: "age", ofSize: "size", ofDisk: "disk"}
+
+// Removed is how many files left since the store was opened, by cause: age, size or disk.
+func (s *Store) Removed() map[string]uint64 {
+	counts := map[string]uint64{}
+	for i, name := range causesOfRemoval {
+		counts[name] = s.removed.counts[i].Load()
+	}
+	return counts
 }
 
 type removedFile struct {
@@ -82,7 +104,7 @@ func (s *Store) room() error {
 				"has not given back the room of removed files", megabytes(reserve)), "wait for the questions that still read these files")
 		}
 		why := fmt.Sprintf("the disk has %s free, and %s are to stay free (store.free)", megabytes(free), megabytes(reserve))
-		if !s.removeOldest(why) {
+		if !s.removeOldest(ofDisk, why) {
 			// without a number that changes, so that it is one state
 			return problem.New(fmt.Sprintf("the disk has less free than the %s that are to stay free (store.free), and there is no file to remove",
 				megabytes(reserve)), "make room on the disk, or set store.free to less")
@@ -110,7 +132,7 @@ func (s *Store) roomToPack(packed Entry) error {
 		}
 		why := fmt.Sprintf("the disk has %s free, and packing %s needs up to %s more than the %s that stay free (store.free)",
 			megabytes(free), packed.Name+suffix, megabytes(uint64(packed.Bytes)), megabytes(s.options.Reserve))
-		if free+coming+s.olderThan(packed) < need || !s.removeOldest(why) {
+		if free+coming+s.olderThan(packed) < need || !s.removeOldest(ofDisk, why) {
 			return problem.New(why, "make room, or set store.free to less")
 		}
 	}
@@ -130,17 +152,17 @@ func (s *Store) olderThan(other Entry) (octets uint64) {
 func megabytes(octets uint64) string { return fmt.Sprintf("%d MB", octets/1e6) }
 
 // removeOldest removes the oldest file that is not written.
-func (s *Store) removeOldest(why string) bool {
+func (s *Store) removeOldest(of cause, why string) bool {
 	for _, e := range s.catalog.Files {
 		if e.State != Open {
-			return s.remove(e, why)
+			return s.remove(e, of, why)
 		}
 	}
 	return false
 }
 
 // remove removes a file. Queries that read it go on: the file's octets stay until it is closed.
-func (s *Store) remove(e *Entry, why string) bool {
+func (s *Store) remove(e *Entry, of cause, why string) bool {
 	path := s.path(e.Name)
 	if e.State == SetAside {
 		path = filepath.Join(s.options.Directory, asideName, e.Name+suffix)
@@ -153,6 +175,11 @@ func (s *Store) remove(e *Entry, why string) bool {
 	}
 	s.catalog.Files = slices.DeleteFunc(s.catalog.Files, func(f *Entry) bool { return f == e })
 	s.expectRoom(e.Bytes, s.detach(e.Name))
-	s.options.Note(slog.LevelInfo, fmt.Sprintf("%s was removed: %s", path, why))
+	s.removed.counts[of].Add(1)
+	text, level := fmt.Sprintf("%s was removed: %s", path, why), slog.LevelInfo
+	if of == ofDisk { // age and size are as was wanted
+		text, level = problem.New(text, "make room, or set store.age or store.size to what the disk can hold").Error(), slog.LevelWarn
+	}
+	s.options.Note(level, text)
 	return true
 }

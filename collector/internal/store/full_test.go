@@ -148,6 +148,13 @@ func TestOldestLeave(t *testing.T) {
 	if got := ask(t, s, countPackets); got != 3000 {
 		t.Errorf("%v packets", got)
 	}
+	if got := s.Removed(); got["disk"] != 1 || got["age"]+got["size"] != 0 {
+		t.Errorf("removed: %v", got)
+	}
+	if text := said.String(); !strings.Contains(text, "WARN "+s.path(before[0].Name)+" was removed: the disk has ") ||
+		!strings.Contains(text, "set store.age or store.size to what the disk can hold") {
+		t.Error(text)
+	}
 }
 
 // A file that a question reads gives its room back when the question ends: until then, no more files leave than are needed.

@@ -297,7 +297,7 @@ func TestPackingFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.writing.Lock()
-	s.remove(s.catalog.find(name), "of a test")
+	s.remove(s.catalog.find(name), ofAge, "of a test")
 	s.publish()
 	s.writing.Unlock()
 	if err := s.packed(name, part); err != nil {

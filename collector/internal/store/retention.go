@@ -97,10 +97,10 @@ func (s *Store) retain() {
 		if e.State == Open || !s.over(e).Before(oldest) {
 			continue
 		}
-		s.remove(e, "it is older than "+s.options.Age.String())
+		s.remove(e, ofAge, "it is older than "+s.options.Age.String())
 	}
 	for s.options.Bytes > 0 && s.bytes() > s.options.Bytes {
-		if !s.removeOldest(fmt.Sprintf("the files of the store may have %s (store.size)", megabytes(uint64(s.options.Bytes)))) {
+		if !s.removeOldest(ofSize, fmt.Sprintf("the files of the store may have %s (store.size)", megabytes(uint64(s.options.Bytes)))) {
 			return
 		}
 	}
