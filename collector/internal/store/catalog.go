@@ -143,6 +143,7 @@ type catalog struct {
 	Files   []*Entry     `json:"files"`
 	Missing []missing    `json:"missing,omitempty"` // the oldest first
 	Judged  instant.Time `json:"judged,omitzero"`   // the time that was believed when ages were last judged
+	Left    instant.Time `json:"left,omitzero"`     // until when the files were written that left; none: none did
 }
 
 const (
@@ -177,13 +178,56 @@ func readCatalog(directory string) (*catalog, error) {
 			c.Files = append(c.Files, &Entry{Name: name, Opened: timeOf(name)})
 		}
 	}
-	c.Files = slices.DeleteFunc(c.Files, func(e *Entry) bool { return e == nil || e.State != SetAside && !there[e.Name] })
+	gone := c.replaced()
+	var left []*Entry // a collector that was killed may have removed them
+	c.Files = slices.DeleteFunc(c.Files, func(e *Entry) bool {
+		if e == nil || e.State == SetAside || there[e.Name] {
+			return e == nil
+		}
+		if !gone[e.Name] && e.State == Closed {
+			left = append(left, e)
+		}
+		return true
+	})
 	c.sort()
+	for _, e := range left {
+		c.leave(e)
+	}
 	return c, nil
 }
 
 func (c *catalog) sort() {
 	slices.SortFunc(c.Files, func(a, b *Entry) int { return cmp.Or(a.Opened.Compare(b.Opened), cmp.Compare(a.Name, b.Name)) })
+}
+
+// begun is when a file was begun, also if the clock was far ahead then or before: later files are kept in their order.
+func (e *Entry) begun() time.Time {
+	if hour := timeOf(e.Name); e.Opened.Before(hour) || e.Opened.Sub(hour) > time.Hour {
+		return hour
+	}
+	return e.Opened
+}
+
+// first is when the oldest file was begun; none: there is no file.
+func first(files []Entry) (at time.Time) {
+	for i := range files {
+		if begun := files[i].begun(); !begun.IsZero() && (at.IsZero() || begun.Before(at)) {
+			at = begun
+		}
+	}
+	return at
+}
+
+// leave notes that a file has left, if it was older than the others.
+func (c *catalog) leave(e *Entry) {
+	for _, other := range c.Files {
+		if other.Opened.Before(e.Opened) {
+			return
+		}
+	}
+	if end := e.over(); end.After(c.Left.Time) {
+		c.Left = instant.Of(end)
+	}
 }
 
 func (c *catalog) find(name string) *Entry {

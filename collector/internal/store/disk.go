@@ -174,6 +174,7 @@ func (s *Store) remove(e *Entry, of cause, why string) bool {
 		}
 	}
 	s.catalog.Files = slices.DeleteFunc(s.catalog.Files, func(f *Entry) bool { return f == e })
+	s.catalog.leave(e)
 	s.expectRoom(e.Bytes, s.detach(e.Name))
 	s.removed.counts[of].Add(1)
 	text, level := fmt.Sprintf("%s was removed: %s", path, why), slog.LevelInfo
@@ -182,4 +183,19 @@ func (s *Store) remove(e *Entry, of cause, why string) bool {
 	}
 	s.options.Note(level, text)
 	return true
+}
+
+// left is the part of a time of which files have left.
+func (s *Store) left(from, until time.Time) []Gap {
+	now := s.published.Load()
+	end := now.left
+	for _, bound := range []time.Time{first(now.files), until} {
+		if !bound.IsZero() && bound.Before(end) {
+			end = bound
+		}
+	}
+	if !from.Before(end) {
+		return nil
+	}
+	return []Gap{{From: from, Until: end, Reason: "older files have left (store.age, store.size or the disk)", Left: true}}
 }

@@ -54,6 +54,7 @@ type File struct {
 type Gap struct {
 	From, Until time.Time
 	Reason      string
+	Left        bool // files left in their time
 }
 
 // Reading is a look at the files of a time. A query in it sees what was committed when it began.
@@ -84,7 +85,7 @@ func (s *Store) Read(ctx context.Context, from, until time.Time, do func(*Readin
 	}
 	r := &Reading{DB: s.db}
 	closed, opened := s.selected(r, from, until)
-	r.Gaps = append(r.Gaps, s.missed(from, until)...)
+	r.Gaps = slices.Concat(r.Gaps, s.left(from, until), s.missed(from, until))
 	for _, f := range opened {
 		f.using.RLock() // it is not closed while it is read
 		defer f.using.RUnlock()
@@ -105,7 +106,7 @@ func (s *Store) Read(ctx context.Context, from, until time.Time, do func(*Readin
 			s.lost(name, err)
 			for _, lost := range e.times() {
 				if lost.overlaps(from, until) {
-					r.Gaps = append(r.Gaps, Gap{lost.First.Time, lost.Last.Time, firstLine(err)})
+					r.Gaps = append(r.Gaps, Gap{From: lost.First.Time, Until: lost.Last.Time, Reason: firstLine(err)})
 				}
 			}
 		default:
@@ -133,7 +134,7 @@ func (s *Store) selected(r *Reading, from, until time.Time) (closed []string, op
 		case handles[e.Name] != nil:
 			opened = append(opened, handles[e.Name])
 		default:
-			r.Gaps = append(r.Gaps, Gap{e.Opened, e.Closed, cmp.Or(e.Reason, "it is not open")})
+			r.Gaps = append(r.Gaps, Gap{From: e.Opened, Until: e.Closed, Reason: cmp.Or(e.Reason, "it is not open")})
 		}
 	}
 	return closed, opened
@@ -168,11 +169,14 @@ type published struct {
 	fault   string
 	cure    string
 	missing []missing
+	left    time.Time // see catalog.Left
 }
 
 // publish shows the present state. It is called after each change, under the lock of writing.
 func (s *Store) publish() {
-	p := &published{handles: s.handles(), fault: s.fault, cure: s.cure, missing: slices.Clone(s.catalog.Missing)}
+	p := &published{
+		handles: s.handles(), fault: s.fault, cure: s.cure, missing: slices.Clone(s.catalog.Missing), left: s.catalog.Left.Time,
+	}
 	for _, e := range s.catalog.Files {
 		p.files = append(p.files, *e)
 	}

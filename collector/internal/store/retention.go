@@ -94,7 +94,7 @@ func (s *Store) retain() {
 	s.catalog.Judged = instant.Of(s.age.own(elapsed)) // not the clock's time, which may be wrong for a moment
 	s.catalog.forgetMissing(oldest)
 	for _, e := range slices.Clone(s.catalog.Files) {
-		if e.State == Open || !s.over(e).Before(oldest) {
+		if e.State == Open || !e.over().Before(oldest) {
 			continue
 		}
 		s.remove(e, ofAge, "it is older than "+s.options.Age.String())
@@ -110,7 +110,7 @@ func (s *Store) retain() {
 const longest = 24 * time.Hour
 
 // over is when a file was closed, or was to be: it may have been closed while the clock was far ahead.
-func (s *Store) over(e *Entry) time.Time {
+func (e *Entry) over() time.Time {
 	if end := e.Opened.Add(longest); e.Closed.IsZero() || e.Closed.After(end.Add(time.Hour)) {
 		return end
 	}
