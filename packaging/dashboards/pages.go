@@ -141,6 +141,15 @@ func collector() page {
 				{title: "Written", unit: perSecond, queries: []query{{`sum by (output) (rate(waymark_collect_output_written_total{instance=~"$instance"}[$__rate_interval]))`, "{{output}}"}}},
 				{title: "Lost", unit: perSecond, queries: []query{{`sum by (output, cause) (rate(waymark_collect_output_dropped_total{instance=~"$instance"}[$__rate_interval]))`, "{{output}} {{cause}}"}}},
 			}},
+			{title: "Store", panels: []panel{
+				{title: "Files and free disk", unit: octets, queries: []query{
+					{`sum by (instance) (waymark_store_bytes{instance=~"$instance"})`, "{{instance}} files"},
+					{`sum by (instance) (waymark_store_disk_free_bytes{instance=~"$instance"})`, "{{instance}} free"},
+				}},
+				{title: "Is written", meaning: "1 while records are written, 0 while they are not.", unit: plain, queries: []query{{`min by (instance) (waymark_store_writable{instance=~"$instance"})`, "{{instance}}"}}},
+				{title: "Files that left in an hour", meaning: "By cause. Those of disk would be kept longer by store.age and store.size.", unit: plain, queries: []query{{`sum by (instance, cause) (increase(waymark_store_files_removed_total{instance=~"$instance"}[1h]))`, "{{instance}} {{cause}}"}}},
+				{title: "Attempts to pack a file in an hour", unit: plain, queries: []query{{`sum by (instance, result) (increase(waymark_store_packings_total{instance=~"$instance"}[1h]))`, "{{instance}} {{result}}"}}},
+			}},
 		},
 	}
 }

@@ -56,7 +56,7 @@ export interface AggregatedFlows {
   flows: AggregatedFlow[]
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, cannot be read, or is older than what is kept. */
   gaps?: Gap[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
@@ -117,7 +117,7 @@ export interface Blocks {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, cannot be read, or is older than what is kept. */
   gaps?: Gap[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
@@ -166,7 +166,7 @@ export interface Changes {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, cannot be read, or is older than what is kept. */
   gaps?: Gap[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
@@ -322,7 +322,7 @@ export interface Events {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, cannot be read, or is older than what is kept. */
   gaps?: Gap[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
@@ -448,7 +448,7 @@ export interface Grid {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, cannot be read, or is older than what is kept. */
   gaps?: Gap[]
   /** Pairs of nodes between which packets went. For others nothing is known. */
   pairs: Pair[]
@@ -589,7 +589,7 @@ export interface Losses {
   flows: FlowLoss[]
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, cannot be read, or is older than what is kept. */
   gaps?: Gap[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
@@ -666,7 +666,7 @@ export interface MeasuredDelays {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, cannot be read, or is older than what is kept. */
   gaps?: Gap[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
@@ -688,7 +688,7 @@ export interface Names {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, cannot be read, or is older than what is kept. */
   gaps?: Gap[]
   /** One for each id: a node with ids of both widths comes twice. Without interfaces for a role with a scope. */
   nodes: NodeNames[]
@@ -806,7 +806,7 @@ export interface Packets {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, cannot be read, or is older than what is kept. */
   gaps?: Gap[]
   /** The packets, the latest first. */
   packets: Packet[]
@@ -911,7 +911,7 @@ export interface Paths {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, cannot be read, or is older than what is kept. */
   gaps?: Gap[]
   /** What came though no packet with its path did; absent when there are packets, or nothing else came. */
   instead?: Instead
@@ -1026,7 +1026,7 @@ export interface Segments {
   files: number
   /** Begin of the time that the answer is about. */
   from: string
-  /** Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read. */
+  /** Times of which something is missing: it was not written, as while the disk is full, was lost, cannot be read, or is older than what is kept. */
   gaps?: Gap[]
   /** The segments, in the order that was asked for. */
   segments: Segment[]

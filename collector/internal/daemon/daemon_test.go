@@ -137,7 +137,8 @@ func TestDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"waymark_store_packets 900\n", "waymark_store_writable 1\n", "waymark_store_files_missing 0\n",
-		"waymark_store_files_packed 0\n", "waymark_store_packings_total{result=\"failed\"} 0\n", "waymark_collect_postcards_joined_total 4500\n"} {
+		"waymark_store_files_packed 0\n", "waymark_store_packings_total{result=\"failed\"} 0\n", "waymark_store_files_removed_total{cause=\"disk\"} 0\n",
+		"waymark_collect_postcards_joined_total 4500\n"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("metrics lack %q:\n%s", want, text)
 		}

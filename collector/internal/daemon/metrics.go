@@ -3,6 +3,9 @@
 package daemon
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/waymark-net/waymark/collector/internal/store"
 	"github.com/waymark-net/waymark/internal/metrics"
 )
@@ -20,6 +23,10 @@ var (
 	descFree    = &metrics.Desc{Name: "waymark_store_disk_free_bytes", Help: "Bytes that the disk has left."}
 	descRefused = &metrics.Desc{
 		Name: "waymark_store_refused_records_total", Help: "Records that the database refused for what they have, and that are not kept.",
+	}
+	descRemoved = &metrics.Desc{
+		Name: "waymark_store_files_removed_total", Labels: []string{"cause"},
+		Help: "Files that left, by cause: `age` (store.age), `size` (store.size), or `disk`, which had too little room.",
 	}
 	descPackets = &metrics.Desc{Name: "waymark_store_packets", Help: "Packets in all files; it falls when files leave."}
 )
@@ -50,6 +57,10 @@ func (d *Daemon) collect(g *metrics.Gatherer) {
 	g.Add(descPackings, float64(packing.Done), "done")
 	g.Add(descPackings, float64(packing.Failed), "failed")
 	g.Add(descSaved, float64(max(packing.Saved, 0)))
+	removed := d.store.Removed()
+	for _, cause := range slices.Sorted(maps.Keys(removed)) {
+		g.Add(descRemoved, float64(removed[cause]), cause)
+	}
 	g.Add(descBytes, octets)
 	g.Add(descFree, float64(free))
 	g.Add(descPackets, packets)

@@ -92,7 +92,7 @@ func (q *Queries) Packets(ctx context.Context, ask PacketsQuestion) (*Packets, e
 		slices.Reverse(files)
 		search := newSearch(OfPackets, &a.Answer)
 		for _, f := range files {
-			if len(a.Packets) > 0 && f.Entry.Last.Before(a.Packets[len(a.Packets)-1].Time.Time) && len(a.Packets) > ask.Limit {
+			if len(a.Packets) > 0 && f.Entry.LastBefore(ask.Until).Before(a.Packets[len(a.Packets)-1].Time.Time) && len(a.Packets) > ask.Limit {
 				break
 			}
 			one := &store.Reading{DB: r.DB, Files: []store.File{f}}

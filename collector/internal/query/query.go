@@ -121,7 +121,7 @@ func (a *Answer) add(other *Answer) {
 	}
 }
 
-// Gap is a time of which something is missing: a file cannot be read, or records were not written.
+// Gap is a time of which something is missing: files have left or cannot be read, or records were not written.
 type Gap struct {
 	From   instant.Time `json:"from"`
 	Until  instant.Time `json:"until"`
@@ -207,7 +207,10 @@ func (q *Queries) ask(ctx context.Context, in Range, answer *Answer, do func(con
 	err := q.Store.Read(ctx, in.From, in.Until, func(r *store.Reading) error {
 		answer.Files = len(r.Files)
 		for _, g := range r.Gaps {
-			if Confined(ctx) {
+			switch {
+			case Confined(ctx) && g.Left:
+				g.Reason = "older records are not kept any more"
+			case Confined(ctx):
 				g.Reason = "something is missing" // where it is concerns others
 			}
 			answer.Gaps = append(answer.Gaps, Gap{instant.Of(g.From), instant.Of(g.Until), g.Reason})

@@ -134,7 +134,7 @@ var AnswerTexts = Texts{
 		"from":      "Begin of the time that the answer is about.",
 		"until":     "Its end, exclusive.",
 		"files":     "Files of the store that were read.",
-		"gaps":      "Times of which something is missing: it was not written, as while the disk is full, was lost, or cannot be read.",
+		"gaps":      "Times of which something is missing: it was not written, as while the disk is full, was lost, cannot be read, or is older than what is kept.",
 		"step_ns":   "Length of the steps of series; absent when none were asked for.",
 		"undecided": "Packets for which the condition of where has no result, as when it adds a number to a value that the packet lacks; they are not selected.",
 		"cut":       "Why the answer is not whole; absent when it is.",

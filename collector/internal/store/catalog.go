@@ -41,6 +41,7 @@ type Entry struct {
 	Packed         bool     // it was written anew, see tablePacked
 	Reason         string   // why it cannot be read
 	Replaces       []string // files that it was made of, and that are removed when it is complete
+	Times          spans    // the times of records, if some are far from others
 }
 
 // stored is an entry in JSON.
@@ -58,6 +59,8 @@ type stored struct {
 	Packed  bool         `json:"packed,omitempty"`
 	Reason  string       `json:"reason,omitempty"`
 
+	Times spans `json:"times,omitempty"` // besides first and last, which earlier programs read
+
 	Replaces []string `json:"replaces,omitempty"`
 }
 
@@ -65,7 +68,7 @@ type stored struct {
 func (e *Entry) MarshalJSON() ([]byte, error) {
 	return json.Marshal(stored{
 		e.Name, e.State, e.Version, instant.Of(e.Opened), instant.Of(e.Closed), instant.Of(e.First), instant.Of(e.Last), e.Packets, e.Records,
-		e.Bytes, e.Packed, e.Reason, e.Replaces,
+		e.Bytes, e.Packed, e.Reason, e.Times, e.Replaces,
 	})
 }
 
@@ -87,18 +90,28 @@ func (e *Entry) UnmarshalJSON(text []byte) error {
 		s.Packed,
 		s.Reason,
 		s.Replaces,
+		s.Times,
 	}
 	return err
 }
 
-// spans widens the time that the file has something of.
-func (e *Entry) spans(first, last time.Time) {
-	if !first.IsZero() && (e.First.IsZero() || first.Before(e.First)) {
-		e.First = first.UTC()
+// covers adds times of records.
+func (e *Entry) covers(times spans) {
+	all := e.times().with(times, e.Opened)
+	if e.Times = nil; len(all) > 1 {
+		e.Times = all
 	}
-	if last.After(e.Last) {
-		e.Last = last.UTC()
+	if len(all) > 0 {
+		e.First, e.Last = all[0].First.UTC(), all[len(all)-1].Last.UTC()
 	}
+}
+
+// times are those of records.
+func (e *Entry) times() spans {
+	if len(e.Times) == 0 && !e.First.IsZero() {
+		return spans{{instant.Of(e.First), instant.Of(e.Last)}}
+	}
+	return e.Times
 }
 
 // overlaps reports whether the file may have something of a time. A file that cannot be read counts by
@@ -111,7 +124,17 @@ func (e *Entry) overlaps(from, until time.Time) bool {
 		}
 		return e.Opened.Before(until) && end.After(from)
 	}
-	return !e.First.IsZero() && e.First.Before(until) && !e.Last.Before(from)
+	return slices.ContainsFunc(e.times(), func(s span) bool { return s.overlaps(from, until) })
+}
+
+// LastBefore is the greatest time before another one that a record may have; none: all are later.
+func (e *Entry) LastBefore(until time.Time) (last time.Time) {
+	for _, s := range e.times() {
+		if s.First.Before(until) {
+			last = s.Last.Time
+		}
+	}
+	return last
 }
 
 // catalog lists the files of a store. It is made again from the files when it is lost.
@@ -120,6 +143,7 @@ type catalog struct {
 	Files   []*Entry     `json:"files"`
 	Missing []missing    `json:"missing,omitempty"` // the oldest first
 	Judged  instant.Time `json:"judged,omitzero"`   // the time that was believed when ages were last judged
+	Left    instant.Time `json:"left,omitzero"`     // until when the files were written that left; none: none did
 }
 
 const (
@@ -154,13 +178,56 @@ func readCatalog(directory string) (*catalog, error) {
 			c.Files = append(c.Files, &Entry{Name: name, Opened: timeOf(name)})
 		}
 	}
-	c.Files = slices.DeleteFunc(c.Files, func(e *Entry) bool { return e == nil || e.State != SetAside && !there[e.Name] })
+	gone := c.replaced()
+	var left []*Entry // a collector that was killed may have removed them
+	c.Files = slices.DeleteFunc(c.Files, func(e *Entry) bool {
+		if e == nil || e.State == SetAside || there[e.Name] {
+			return e == nil
+		}
+		if !gone[e.Name] && e.State == Closed {
+			left = append(left, e)
+		}
+		return true
+	})
 	c.sort()
+	for _, e := range left {
+		c.leave(e)
+	}
 	return c, nil
 }
 
 func (c *catalog) sort() {
 	slices.SortFunc(c.Files, func(a, b *Entry) int { return cmp.Or(a.Opened.Compare(b.Opened), cmp.Compare(a.Name, b.Name)) })
+}
+
+// begun is when a file was begun, also if the clock was far ahead then or before: later files are kept in their order.
+func (e *Entry) begun() time.Time {
+	if hour := timeOf(e.Name); e.Opened.Before(hour) || e.Opened.Sub(hour) > time.Hour {
+		return hour
+	}
+	return e.Opened
+}
+
+// first is when the oldest file was begun; none: there is no file.
+func first(files []Entry) (at time.Time) {
+	for i := range files {
+		if begun := files[i].begun(); !begun.IsZero() && (at.IsZero() || begun.Before(at)) {
+			at = begun
+		}
+	}
+	return at
+}
+
+// leave notes that a file has left, if it was older than the others.
+func (c *catalog) leave(e *Entry) {
+	for _, other := range c.Files {
+		if other.Opened.Before(e.Opened) {
+			return
+		}
+	}
+	if end := e.over(); end.After(c.Left.Time) {
+		c.Left = instant.Of(end)
+	}
 }
 
 func (c *catalog) find(name string) *Entry {

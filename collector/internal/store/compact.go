@@ -148,10 +148,10 @@ func compactFiles(ctx context.Context, db *sql.DB, directory string, c *catalog,
 		return done, errors.Join(err, removeParts(directory))
 	}
 	into.Packed = true
-	into.Bytes, into.Packets, into.Records, into.First, into.Last = 0, 0, 0, time.Time{}, time.Time{}
+	into.Bytes, into.Packets, into.Records, into.First, into.Last, into.Times = 0, 0, 0, time.Time{}, time.Time{}, nil
 	for _, e := range group {
 		into.Packets, into.Records = into.Packets+e.Packets, into.Records+e.Records
-		into.spans(e.First, e.Last)
+		into.covers(e.times())
 		into.Closed = e.Closed
 		done.From, done.Before = append(done.From, e.Name), done.Before+e.Bytes
 	}
@@ -181,13 +181,22 @@ func replace(directory string, c *catalog, part string, group []*Entry, into *En
 
 // current are the files without those that others were made of, and without those that are not complete.
 func (c *catalog) current(directory string) []*Entry {
+	gone := c.replaced()
+	return slices.DeleteFunc(slices.Clone(c.Files), func(e *Entry) bool { return gone[e.Name] })
+}
+
+// replaced are the names of files that others were made of.
+func (c *catalog) replaced() map[string]bool {
 	gone := map[string]bool{}
 	for _, e := range c.Files {
+		if e == nil {
+			continue // of a catalog that is damaged
+		}
 		for _, name := range e.Replaces {
 			gone[name] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(c.Files), func(e *Entry) bool { return gone[e.Name] })
+	return gone
 }
 
 // finish removes the files that others were made of.

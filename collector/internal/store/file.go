@@ -16,6 +16,7 @@ import (
 
 	"github.com/duckdb/duckdb-go/v2"
 
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
@@ -39,14 +40,14 @@ type open struct {
 
 // transaction is what one call of Write adds to a file: all of it, or nothing.
 type transaction struct {
-	file        *open
-	ctx         context.Context
-	batch       uint32
-	touched     []string // tables
-	undo        []func()
-	packets     uint64
-	records     uint64
-	first, last time.Time
+	file    *open
+	ctx     context.Context
+	batch   uint32
+	touched []string // tables
+	undo    []func()
+	packets uint64
+	records uint64
+	times   spans
 }
 
 func (w *transaction) append(table string, values ...driver.Value) error {
@@ -71,14 +72,20 @@ func (w *transaction) append(table string, values ...driver.Value) error {
 	return asRefused(a.AppendRow(values...))
 }
 
-// spans widens the time that the file has something of.
-func (w *transaction) spans(at time.Time) {
-	if w.first.IsZero() || at.Before(w.first) {
-		w.first = at
+// at notes the time of a record.
+func (w *transaction) at(when time.Time) {
+	for i := range w.times {
+		s, isLast := &w.times[i], i == len(w.times)-1
+		switch {
+		case when.Before(s.First.Time):
+		case !when.After(s.Last.Time):
+			return
+		case isLast && when.Sub(s.Last.Time) <= apart: // as most records
+			s.Last = instant.Of(when.UTC())
+			return
+		}
 	}
-	if at.After(w.last) {
-		w.last = at
-	}
+	w.times = w.times.add(spanOf(when, when)).bounded(w.file.entry.Opened)
 }
 
 // record appends a record.
@@ -110,7 +117,7 @@ func (w *transaction) record(r record.Record) error {
 	}
 	values := into.fill(w.batch, r)
 	if !into.time.IsZero() {
-		w.spans(into.time)
+		w.at(into.time)
 	}
 	return w.append(t.name, values...)
 }
@@ -132,7 +139,7 @@ func (f *open) write(ctx context.Context, batch []record.Record) error {
 	f.batch++
 	e := f.entry
 	e.Packets, e.Records = e.Packets+w.packets, e.Records+w.records
-	e.spans(w.first, w.last)
+	e.covers(w.times)
 	return nil
 }
 
@@ -291,7 +298,7 @@ func (f *open) learn(ctx context.Context) error {
 // count finds out what the file has: the catalog may be older, when the collector was killed.
 func (f *open) count(ctx context.Context) error {
 	e := f.entry
-	e.Packets, e.Records, e.First, e.Last = 0, 0, time.Time{}, time.Time{}
+	e.Packets, e.Records, e.First, e.Last, e.Times = 0, 0, time.Time{}, time.Time{}, nil
 	next := uint32(0)
 	for _, t := range tables() {
 		if t.columns[0].name != "batch" {
@@ -310,7 +317,11 @@ func (f *open) count(ctx context.Context) error {
 		} else {
 			e.Records += rows
 		}
-		e.spans(first.Time, last.Time)
+		times, err := f.timesIn(ctx, t.name, first.Time, last.Time)
+		if err != nil {
+			return err
+		}
+		e.covers(times)
 	}
 	f.batch = next
 	return each(ctx, f.conn, "SELECT of, max(upto) FROM "+f.alias+".progress GROUP BY of", func(scan func(...any) error) error {
@@ -320,6 +331,31 @@ func (f *open) count(ctx context.Context) error {
 		f.rolled[of] = upto
 		return err
 	})
+}
+
+// timesIn are the times of the rows of a table, from the first to the last. Only times that are far apart are looked at
+// one by one.
+func (f *open) timesIn(ctx context.Context, table string, first, last time.Time) (times spans, err error) {
+	if first.IsZero() || last.Sub(first) <= longest+apart {
+		if !first.IsZero() {
+			times = spans{spanOf(first, last)}
+		}
+		return times, nil
+	}
+	hours := "SELECT min(time), max(time) FROM " + f.alias + "." + quoted(table) +
+		" WHERE time IS NOT NULL GROUP BY epoch_ns(time) // $1 ORDER BY 1"
+	rows, err := f.conn.QueryContext(ctx, hours, time.Hour.Nanoseconds())
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := rows.Scan(&first, &last); err != nil {
+			return nil, err
+		}
+		times = times.add(spanOf(first, last)).bounded(f.entry.Opened)
+	}
+	return times, rows.Err()
 }
 
 // each reads the rows of a query.

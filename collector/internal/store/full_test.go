@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -146,5 +147,95 @@ func TestOldestLeave(t *testing.T) {
 	}
 	if got := ask(t, s, countPackets); got != 3000 {
 		t.Errorf("%v packets", got)
+	}
+	if got := s.Removed(); got["disk"] != 1 || got["age"]+got["size"] != 0 {
+		t.Errorf("removed: %v", got)
+	}
+	if text := said.String(); !strings.Contains(text, "WARN "+s.path(before[0].Name)+" was removed: the disk has ") ||
+		!strings.Contains(text, "set store.age or store.size to what the disk can hold") {
+		t.Error(text)
+	}
+}
+
+// A file that a question reads gives its room back when the question ends: until then, no more files leave than are needed.
+func TestOldestLeaveWhileRead(t *testing.T) {
+	t.Parallel()
+	directory := small(t, 96<<20)
+	c := &clock{at: start}
+	s, said := opened(t, Options{
+		Directory: filepath.Join(directory, "store"), Memory: 256 << 20, Reserve: 48 << 20, Quiet: 1, Unpacked: true, Now: c.now, byHand: true,
+	})
+	for hour := range 5 {
+		c.set(start.Add(time.Duration(hour) * time.Hour))
+		s.Tend(t.Context())
+		s.settled(t)
+		put(t, s, some(1000, c.now()))
+	}
+	before := s.Files()
+	expect := func(when string, leave int) {
+		t.Helper()
+		put(t, s, some(10, c.now()))
+		if after := s.Files(); len(after) != len(before)-leave || after[0].Name != before[leave].Name {
+			t.Errorf("%s: %d files of %d\n%s", when, len(after), len(before), said)
+		}
+	}
+	var ballast string
+	read := func(*Reading) error {
+		ballast = fill(t, directory, 48<<20-uint64(before[0].Bytes)/2)
+		for range 5 {
+			expect("while a question reads all files", 1)
+		}
+		c.set(c.now().Add(10 * time.Minute)) // a question's end is known, however long it takes
+		expect("later", 1)
+		return nil
+	}
+	if err := s.Read(t.Context(), time.Unix(0, 0), start.Add(1000*time.Hour), read); err != nil {
+		t.Fatal(err)
+	}
+	if free, err := freeBytes(directory); err != nil || free < 48<<20 {
+		t.Errorf("%d octets are free; %v", free, err)
+	}
+	expect("after the question", 1)
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, directory, 48<<20-uint64(before[1].Bytes)/2)
+	expect("the room was given back, and is not counted again", 2)
+}
+
+// A file system that never gives back the room of removed files, as one with snapshots, is not believed for ever.
+func TestRoomThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	c, free := &clock{at: start}, uint64(10<<30)
+	s, said := opened(t, Options{
+		Directory: t.TempDir(), Reserve: 512 << 20, Quiet: 1, Unpacked: true, Now: c.now, byHand: true,
+		Free: func() (uint64, error) { return free, nil },
+	})
+	for hour := range 4 {
+		c.set(start.Add(time.Duration(hour) * time.Hour))
+		s.Tend(t.Context())
+		s.settled(t)
+		put(t, s, some(100, c.now()))
+	}
+	free = 511 << 20
+	for _, one := range []struct {
+		passed time.Duration
+		files  int
+	}{{0, 3}, {givesBack / 2, 3}, {givesBack, 2}, {givesBack / 2, 2}, {givesBack, 1}} {
+		c.set(c.now().Add(one.passed))
+		put(t, s, some(1, c.now()))
+		if got := len(s.Files()); got != one.files {
+			t.Errorf("after %v more: %d files, want %d\n%s", one.passed, got, one.files, said)
+		}
+	}
+	// What stays free is not used up meanwhile.
+	free = 100 << 20
+	s.writing.Lock()
+	s.expectRoom(500<<20, nil)
+	s.writing.Unlock()
+	if err := s.Write(t.Context(), some(1, c.now())); err == nil || len(s.Files()) != 1 {
+		t.Errorf("%v, %d files", err, len(s.Files()))
+	} else if fault := faultOf(s); !strings.Contains(fault, "wait for the questions") {
+		t.Error(fault)
 	}
 }

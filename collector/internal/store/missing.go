@@ -118,7 +118,7 @@ func (s *Store) missed(from, until time.Time) (gaps []Gap) {
 	now := s.published.Load()
 	for i := range now.missing {
 		m := &now.missing[i]
-		g := Gap{m.From.Time, m.Until.Time, m.Reason}
+		g := Gap{From: m.From.Time, Until: m.Until.Time, Reason: m.Reason}
 		if m.goesOn() {
 			g.Until, g.Reason = s.now(), "nothing is written: "+now.fault
 		} else if m.Records > 0 {

@@ -173,3 +173,93 @@ func TestMissingIsBounded(t *testing.T) {
 		t.Errorf("%d times from %v with %d records", len(c.Missing), c.Missing[0].From, sum)
 	}
 }
+
+// The time before the oldest file is a gap as soon as files have left, also for the next collector and for one whose
+// clock was wrong; before that, it is the time before the collector began.
+func TestOlderFilesLeft(t *testing.T) {
+	w := &wrongClock{clock: &clock{at: start}}
+	o := Options{Directory: t.TempDir(), Age: 48 * time.Hour}
+	s, said := w.opened(t, o)
+	expect := func(when string, from, until time.Time, want ...string) {
+		t.Helper()
+		var got []string
+		err := s.Read(t.Context(), from, until, func(r *Reading) error {
+			for _, g := range r.Gaps {
+				got = append(got, g.From.Sub(start).String()+" "+g.Until.Sub(start).String()+" "+g.Reason)
+			}
+			return nil
+		})
+		if err != nil || strings.Join(got, ", ") != strings.Join(want, ", ") {
+			t.Errorf("%s: %q, want %q; %v\n%s", when, got, want, err, said)
+		}
+	}
+	write := func(hours int) {
+		for range hours {
+			put(t, s, some(100, w.now()))
+			w.pass(time.Hour)
+			s.Tend(t.Context())
+			s.settled(t)
+		}
+	}
+	const reason = " older files have left (store.age, store.size or the disk)"
+	day := 24 * time.Hour
+	write(3)
+	expect("nothing has left", start.Add(-day), w.now())
+	write(49)
+	oldest := s.Files()[0].Opened
+	until := oldest.Sub(start).String()
+	expect("a day before", start.Add(-day), w.now(), "-24h0m0s "+until+reason)
+	expect("before all", start.Add(-2*day), start.Add(-day), "-48h0m0s -24h0m0s"+reason)
+	expect("what is kept", oldest, w.now())
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, said = w.opened(t, o)
+	expect("after a start", start.Add(-day), w.now(), "-24h0m0s "+until+reason)
+	s.writing.Lock()
+	for range 2 { // it is killed before the catalog is written
+		s.removeOldest(ofDisk, "of a test")
+	}
+	s.writing.Unlock()
+	s.catalog.Left = instant.Time{}
+	text, err := os.ReadFile(filepath.Join(o.Directory, catalogName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(o.Directory, catalogName), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, said = w.opened(t, o)
+	until = s.Files()[0].Opened.Sub(start).String()
+	expect("after a kill", start.Add(-day), w.now(), "-24h0m0s "+until+reason)
+}
+
+// A file that was begun while the clock was a year ahead does not make all times a gap when it leaves.
+func TestFileFromTheFutureLeaves(t *testing.T) {
+	w := &wrongClock{clock: &clock{at: start.AddDate(1, 0, 0)}}
+	s, said := w.opened(t, Options{Directory: t.TempDir()})
+	put(t, s, some(100, start))
+	w.set(start)
+	for range 3 {
+		w.pass(61 * time.Minute)
+		s.Tend(t.Context())
+		s.settled(t)
+		put(t, s, some(100, w.now()))
+	}
+	s.writing.Lock()
+	s.removeOldest(ofDisk, "of a test")
+	s.publish()
+	s.writing.Unlock()
+	err := s.Read(t.Context(), w.now().Add(-time.Hour), w.now(), func(r *Reading) error {
+		if len(r.Gaps) != 0 {
+			t.Errorf("%v\n%s", r.Gaps, said)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -273,10 +273,10 @@ func TestPackingFaults(t *testing.T) {
 	o := Options{Directory: directory, Unpacked: true, Quiet: 1, Now: c.now, Free: func() (uint64, error) { return free, nil }}
 	s, said := opened(t, o)
 	before := numbers(t, s)
-	free = 513 << 20
+	free = 412 << 20 // removing the older files would not be enough
 	err := s.Pack(t.Context())
-	if p := s.Packing(); err == nil || !strings.Contains(p.Fault, "make room") || p.Failed == 0 || packedFiles(s) != 0 {
-		t.Errorf("%v, %+v", err, p)
+	if p := s.Packing(); err == nil || !strings.Contains(p.Fault, "make room") || p.Failed == 0 || packedFiles(s) != 0 || len(s.Files()) < 5 {
+		t.Errorf("%v, %+v, %d files", err, p, len(s.Files()))
 	}
 	if n := strings.Count(said.String(), "files are not packed"); n == 0 {
 		t.Error(said)
@@ -297,7 +297,7 @@ func TestPackingFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.writing.Lock()
-	s.remove(s.catalog.find(name), "of a test")
+	s.remove(s.catalog.find(name), ofAge, "of a test")
 	s.publish()
 	s.writing.Unlock()
 	if err := s.packed(name, part); err != nil {
@@ -407,7 +407,7 @@ func TestPackingKilled(t *testing.T) {
 		}
 		left, _ := filepath.Glob(filepath.Join(directory, "*"+partSuffix+"*"))
 		n := packedFiles(s)
-		if len(left) != 0 || len(s.Files()) != 6 {
+		if len(left) != 0 || len(s.Files()) < 5 {
 			t.Errorf("round %d: left %v, files %+v", round, left, s.Files())
 		}
 		if n > 0 && n < 5 {

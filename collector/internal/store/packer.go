@@ -25,6 +25,8 @@ const (
 	packEach = 5 * time.Second
 	// packAgain is the time after which a file that could not be packed is tried again.
 	packAgain = 10 * time.Minute
+	// packSoon is the time after which a file is tried again for which room comes.
+	packSoon = 10 * time.Second
 	// packMemory is what the database that packs takes at most, besides the one that writes and answers: a quarter of that
 	// one's, and not more than this, nor less than leastMemory.
 	packMemory  = 256 << 20
@@ -41,7 +43,7 @@ type packer struct {
 
 	mu     sync.Mutex
 	state  Packing
-	failed map[string]time.Time // files that could not be packed, and when they are tried again
+	failed map[string]time.Time // files that could not be packed, or wait for room, and when they are tried again
 }
 
 // Packing says what came of packing since the store was opened.
@@ -91,7 +93,11 @@ func (s *Store) Pack(ctx context.Context) error {
 			_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 19) // else it is as fast as the others
 			done <- s.pack(ctx, e)
 		}()
-		if err := <-done; err != nil && ctx.Err() == nil {
+		switch err := <-done; {
+		case err == nil || ctx.Err() != nil:
+		case errors.Is(err, errRoomComes):
+			s.packLater(e.Name, packSoon)
+		default:
 			errs = append(errs, err)
 			s.packFailed(e.Name, err)
 		}
@@ -118,14 +124,21 @@ func (s *Store) unpacked() (Entry, bool) {
 	return Entry{}, false
 }
 
-func (s *Store) packFailed(name string, err error) {
+func (s *Store) packLater(name string, wait time.Duration) {
 	p := &s.packer
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failed == nil {
 		p.failed = map[string]time.Time{}
 	}
-	p.failed[name] = time.Now().Add(packAgain)
+	p.failed[name] = time.Now().Add(wait)
+}
+
+func (s *Store) packFailed(name string, err error) {
+	s.packLater(name, packAgain)
+	p := &s.packer
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.state.Failed++
 	before := p.state.Fault
 	if p.state.Fault = firstLine(err); before == "" { // once, although the number of octets changes
@@ -135,9 +148,8 @@ func (s *Store) packFailed(name string, err error) {
 
 // pack writes the packed file of a file, and puts it in its place.
 func (s *Store) pack(ctx context.Context, e Entry) error {
-	if free, err := s.options.Free(); err == nil && free < s.options.Reserve+uint64(e.Bytes) {
-		return fmt.Errorf("the disk has %s free, and %s needs up to %s more than the %s that stay free; make room, or set store.free to less",
-			megabytes(free), e.Name+suffix, megabytes(uint64(e.Bytes)), megabytes(s.options.Reserve))
+	if err := s.roomToPack(e); err != nil {
+		return err
 	}
 	part := s.path(e.Name) + partSuffix
 	defer func() { _ = removeParts(s.options.Directory) }()
@@ -198,7 +210,7 @@ func (s *Store) packed(name, part string) error {
 		if err := syncDirectory(s.options.Directory); err != nil {
 			return err
 		}
-		s.detach(name)
+		s.expectRoom(before, s.detach(name))
 	}
 	e.Packed, e.Version = true, Version
 	s.updateSize(e)

@@ -262,7 +262,7 @@ func (w *transaction) packet(p *packet) error {
 	var at, delay, depths driver.Value
 	if storable(p.time) {
 		at = p.time
-		w.spans(p.time)
+		w.at(p.time)
 	}
 	if p.delay != nil {
 		delay = *p.delay

@@ -54,6 +54,7 @@ type File struct {
 type Gap struct {
 	From, Until time.Time
 	Reason      string
+	Left        bool // files left in their time
 }
 
 // Reading is a look at the files of a time. A query in it sees what was committed when it began.
@@ -84,7 +85,7 @@ func (s *Store) Read(ctx context.Context, from, until time.Time, do func(*Readin
 	}
 	r := &Reading{DB: s.db}
 	closed, opened := s.selected(r, from, until)
-	r.Gaps = append(r.Gaps, s.missed(from, until)...)
+	r.Gaps = slices.Concat(r.Gaps, s.left(from, until), s.missed(from, until))
 	for _, f := range opened {
 		f.using.RLock() // it is not closed while it is read
 		defer f.using.RUnlock()
@@ -103,7 +104,11 @@ func (s *Store) Read(ctx context.Context, from, until time.Time, do func(*Readin
 		case err != nil && e.Name == "": // it was removed meanwhile
 		case err != nil:
 			s.lost(name, err)
-			r.Gaps = append(r.Gaps, Gap{e.First, e.Last, firstLine(err)})
+			for _, lost := range e.times() {
+				if lost.overlaps(from, until) {
+					r.Gaps = append(r.Gaps, Gap{From: lost.First.Time, Until: lost.Last.Time, Reason: firstLine(err)})
+				}
+			}
 		default:
 			defer s.letGo(f.reading)
 			r.Files = append(r.Files, f)
@@ -129,7 +134,7 @@ func (s *Store) selected(r *Reading, from, until time.Time) (closed []string, op
 		case handles[e.Name] != nil:
 			opened = append(opened, handles[e.Name])
 		default:
-			r.Gaps = append(r.Gaps, Gap{e.Opened, e.Closed, cmp.Or(e.Reason, "it is not open")})
+			r.Gaps = append(r.Gaps, Gap{From: e.Opened, Until: e.Closed, Reason: cmp.Or(e.Reason, "it is not open")})
 		}
 	}
 	return closed, opened
@@ -164,11 +169,14 @@ type published struct {
 	fault   string
 	cure    string
 	missing []missing
+	left    time.Time // see catalog.Left
 }
 
 // publish shows the present state. It is called after each change, under the lock of writing.
 func (s *Store) publish() {
-	p := &published{handles: s.handles(), fault: s.fault, cure: s.cure, missing: slices.Clone(s.catalog.Missing)}
+	p := &published{
+		handles: s.handles(), fault: s.fault, cure: s.cure, missing: slices.Clone(s.catalog.Missing), left: s.catalog.Left.Time,
+	}
 	for _, e := range s.catalog.Files {
 		p.files = append(p.files, *e)
 	}
@@ -275,8 +283,8 @@ func (s *Store) letGo(r *reading) {
 }
 
 // detach lets go of a file that was removed or replaced. Who reads it goes on; who comes now reads the one that has
-// its name.
-func (s *Store) detach(name string) {
+// its name. The result is the file as it is still read; nil: nobody reads it.
+func (s *Store) detach(name string) *reading {
 	a := &s.attached
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -288,7 +296,16 @@ func (s *Store) detach(name string) {
 	default:
 		r.gone = true
 		delete(a.files, name)
+		return r
 	}
+	return nil
+}
+
+// isRead reports whether somebody reads a file that was detached.
+func (s *Store) isRead(r *reading) bool {
+	s.attached.mu.Lock()
+	defer s.attached.mu.Unlock()
+	return r != nil && r.users > 0
 }
 
 // lost notes that a closed file cannot be read.

@@ -210,6 +210,9 @@ func TestRetention(t *testing.T) {
 	if got := ask(t, s, countPackets); got != 100 {
 		t.Errorf("%v packets are read", got)
 	}
+	if got := s.Removed(); got["age"] != 1 || got["size"] != uint64(7-left) || got["disk"] != uint64(left-1) {
+		t.Errorf("%v, %d left by size\n%s", got, 7-left, said)
+	}
 	free = 10 << 30
 	put(t, s, some(10, c.now()))
 	if got := ask(t, s, countPackets); got != 110 || faultOf(s) != "" {

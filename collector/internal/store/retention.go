@@ -3,16 +3,11 @@
 package store
 
 import (
-	"errors"
 	"fmt"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/instant"
-	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // believedAfter is how long a clock has been ahead, at most, when ages are judged by it. backAfter is how long it has been
@@ -99,13 +94,13 @@ func (s *Store) retain() {
 	s.catalog.Judged = instant.Of(s.age.own(elapsed)) // not the clock's time, which may be wrong for a moment
 	s.catalog.forgetMissing(oldest)
 	for _, e := range slices.Clone(s.catalog.Files) {
-		if e.State == Open || !s.over(e).Before(oldest) {
+		if e.State == Open || !e.over().Before(oldest) {
 			continue
 		}
-		s.remove(e, "it is older than "+s.options.Age.String())
+		s.remove(e, ofAge, "it is older than "+s.options.Age.String())
 	}
 	for s.options.Bytes > 0 && s.bytes() > s.options.Bytes {
-		if !s.removeOldest(fmt.Sprintf("the files of the store may have %s (store.size)", megabytes(uint64(s.options.Bytes)))) {
+		if !s.removeOldest(ofSize, fmt.Sprintf("the files of the store may have %s (store.size)", megabytes(uint64(s.options.Bytes)))) {
 			return
 		}
 	}
@@ -115,7 +110,7 @@ func (s *Store) retain() {
 const longest = 24 * time.Hour
 
 // over is when a file was closed, or was to be: it may have been closed while the clock was far ahead.
-func (s *Store) over(e *Entry) time.Time {
+func (e *Entry) over() time.Time {
 	if end := e.Opened.Add(longest); e.Closed.IsZero() || e.Closed.After(end.Add(time.Hour)) {
 		return end
 	}
@@ -127,51 +122,4 @@ func (s *Store) bytes() (total int64) {
 		total += e.Bytes
 	}
 	return total
-}
-
-// room makes sure that the disk has more room than stays free: the oldest files leave first.
-func (s *Store) room() error {
-	for {
-		free, err := s.options.Free()
-		if err != nil || free >= s.options.Reserve {
-			return nil // what cannot be known does not hinder
-		}
-		why := fmt.Sprintf("the disk has %s free, and %s are to stay free (store.free)", megabytes(free), megabytes(s.options.Reserve))
-		if !s.removeOldest(why) {
-			// without a number that changes, so that it is one state
-			return problem.New(fmt.Sprintf("the disk has less free than the %s that are to stay free (store.free), and there is no file to remove",
-				megabytes(s.options.Reserve)), "make room on the disk, or set store.free to less")
-		}
-	}
-}
-
-// megabytes is a number of octets for people.
-func megabytes(octets uint64) string { return fmt.Sprintf("%d MB", octets/1e6) }
-
-// removeOldest removes the oldest file that is not written.
-func (s *Store) removeOldest(why string) bool {
-	for _, e := range s.catalog.Files {
-		if e.State != Open {
-			return s.remove(e, why)
-		}
-	}
-	return false
-}
-
-// remove removes a file. Queries that read it go on: the file's octets stay until it is closed.
-func (s *Store) remove(e *Entry, why string) bool {
-	path := s.path(e.Name)
-	if e.State == SetAside {
-		path = filepath.Join(s.options.Directory, asideName, e.Name+suffix)
-	}
-	for _, end := range []string{"", ".wal"} {
-		if err := os.Remove(path + end); err != nil && !errors.Is(err, os.ErrNotExist) {
-			s.options.Note(slog.LevelWarn, fmt.Sprintf("%s is not removed: %v", path, err))
-			return false
-		}
-	}
-	s.catalog.Files = slices.DeleteFunc(s.catalog.Files, func(f *Entry) bool { return f == e })
-	s.detach(e.Name)
-	s.options.Note(slog.LevelInfo, fmt.Sprintf("%s was removed: %s", path, why))
-	return true
 }

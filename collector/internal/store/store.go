@@ -103,6 +103,7 @@ type Store struct {
 	cure    string // of the fault; "": it is not known
 	misses  misses
 	age     ageClock
+	removed removed
 
 	refusals refusals
 

@@ -45,10 +45,10 @@ type notes struct {
 	text strings.Builder
 }
 
-func (n *notes) add(_ slog.Level, text string) {
+func (n *notes) add(level slog.Level, text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.text.WriteString(text + "\n")
+	n.text.WriteString(level.String() + " " + text + "\n")
 }
 
 func (n *notes) String() string {
