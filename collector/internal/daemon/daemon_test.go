@@ -32,7 +32,7 @@ type running struct {
 	loses    bool // that records are lost at the end is expected
 }
 
-func run(t *testing.T, file string) *running {
+func run(t *testing.T, file string, change ...func(*Daemon)) *running {
 	t.Helper()
 	s, err := settings.Parse("F", []byte(file))
 	if err != nil {
@@ -43,6 +43,9 @@ func run(t *testing.T, file string) *running {
 	d := Daemon{Settings: s, Notify: func(level slog.Level, text string) { t.Log(level, text) }, Ready: func(endpoints []string, api string) {
 		ready <- &running{t: t, udp: strings.TrimPrefix(endpoints[0], "udp://"), api: api}
 	}}
+	for _, f := range change {
+		f(&d)
+	}
 	go func() { done <- d.Run(ctx) }()
 	select {
 	case r := <-ready:

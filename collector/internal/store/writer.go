@@ -159,8 +159,18 @@ func (s *Store) tick(ctx context.Context) {
 	}
 }
 
+// SinceTended is how long ago Tend last ended. It waits for nothing: a disk that does not answer holds up a write or Tend
+// itself, and Tend waits for each write.
+func (s *Store) SinceTended() time.Duration { return time.Since(*s.tended.Load()) }
+
+func (s *Store) endTending() {
+	now := time.Now() // with its monotonic time, whatever the clock is set to
+	s.tended.Store(&now)
+}
+
 // Tend does what is due now. It is called every second.
 func (s *Store) Tend(ctx context.Context) {
+	defer s.endTending()
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	defer s.publish()
