@@ -26,7 +26,7 @@ OTHERS ?=
 AGREEMENT_PACKETS ?= 1000000
 WAYS ?= 3000
 # Packages whose goroutines share memory; -race finds nothing in the others.
-RACE := ./internal/agent/... ./internal/api/... ./internal/collect/... ./internal/lab/... ./internal/pathmtu/... ./internal/record/... ./internal/routing/... ./internal/sink/... ./internal/stamp/... ./ipfix/...
+RACE := ./collector/internal/access/... ./collector/internal/events/... ./collector/internal/live/... ./internal/agent/... ./internal/api/... ./internal/collect/... ./internal/lab/... ./internal/pathmtu/... ./internal/record/... ./internal/routing/... ./internal/sink/... ./internal/stamp/... ./ipfix/...
 TEST_TIMEOUT ?= 40m
 SOAK ?= 10m
 MEASURED_PACKETS ?= 10000000
