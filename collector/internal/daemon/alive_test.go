@@ -122,7 +122,7 @@ func TestStuckStoreIsNotAlive(t *testing.T) {
 	if !h.hears(reportOfLife, patience.Of(10*time.Second)) {
 		t.Error("no report of a collector that lives")
 	}
-	s, err := storetest.NewSender(r.udp)
+	s, err := storetest.NewSender(r.to)
 	if err != nil {
 		t.Fatal(err)
 	}
