@@ -26,12 +26,12 @@ OTHERS ?=
 AGREEMENT_PACKETS ?= 1000000
 WAYS ?= 3000
 # Packages whose goroutines share memory; -race finds nothing in the others.
-RACE := ./internal/agent/... ./internal/api/... ./internal/collect/... ./internal/lab/... ./internal/pathmtu/... ./internal/record/... ./internal/routing/... ./internal/sink/... ./internal/stamp/... ./ipfix/...
+RACE := ./collector/internal/access/... ./collector/internal/events/... ./collector/internal/live/... ./internal/agent/... ./internal/api/... ./internal/collect/... ./internal/lab/... ./internal/pathmtu/... ./internal/record/... ./internal/routing/... ./internal/sink/... ./internal/stamp/... ./ipfix/...
 TEST_TIMEOUT ?= 40m
 SOAK ?= 10m
 MEASURED_PACKETS ?= 10000000
 
-.PHONY: build goflow package generate console-assets check test test-short bench benchmarks instructions demo console fuzz soak losses dashboards interop release docs picture console-pictures help
+.PHONY: build package generate console-assets check test test-short bench benchmarks instructions demo console fuzz soak losses dashboards interop release docs picture console-pictures help
 
 build: ## Build the static programs bin/waymark, waymark-lab, waymark-collector, and waymark-bench, which runs the benchmarks
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(STAMPS)' -o bin/ ./cmd/... ./bench/cmd/...
@@ -50,9 +50,6 @@ console-assets: ## Build the collector's console (Node 20, npm) and write it to 
 	npm run --silent --prefix collector/console types
 	npm run --silent --prefix collector/console check
 	npm run --silent --prefix collector/console build
-
-goflow: ## Build goflow2 into bin/, for the benchmark collector to compare with
-	GOBIN='$(CURDIR)/bin' go install github.com/netsampler/goflow2/v2/cmd/goflow2@v2.2.6
 
 check: ## Run every static check; works offline once the dependencies are there
 	scripts/check.sh

@@ -4,7 +4,8 @@
 # Usage: setup.sh demo|bench|test
 #
 # Makes a Debian 12 machine ready for one of the make targets: checks for root
-# and Go, and installs missing packages. For the tests it also builds stamp-suite,
+# and Go, and installs missing packages. For the benchmarks it also builds goflow2,
+# another collector, into bin/. For the tests it also builds stamp-suite,
 # an independent implementation of STAMP, which needs Rust, unpacks Prometheus, gets
 # from npm what drives a browser, and downloads Go modules, all at the same time.
 # Quick when nothing is missing.
@@ -80,6 +81,19 @@ install_from_npm() {
 	done
 }
 
+# The benchmark collector compares with it, and says so if it is not there.
+install_goflow2() {
+	local version log
+	version=$(awk '$1 == "github.com/netsampler/goflow2/v2" { print $2 }' go.mod)
+	if [ -x bin/goflow2 ] && go version -m bin/goflow2 | grep -qP "^\tmod\tgithub.com/netsampler/goflow2/v2\t$version\t"; then
+		return
+	fi
+	echo "setup: building goflow2 $version" >&2
+	if ! log=$(GOBIN=$PWD/bin GOFLAGS='' go install "github.com/netsampler/goflow2/v2/cmd/goflow2@$version" 2>&1); then
+		printf 'setup: goflow2 %s cannot be built, so that the benchmark collector has nothing to compare with:\n%s\n' "$version" "$log" >&2
+	fi
+}
+
 # Without them the checks download the modules, and say so if they cannot.
 download_modules() {
 	CGO_ENABLED=1 go list -e -deps -test work tool >/dev/null 2>&1 || true
@@ -148,6 +162,7 @@ install_packages_and_what_needs_them() {
 cd "$(dirname "$0")/.."
 if [ "$target" != test ]; then
 	install_packages
+	[ "$target" != bench ] || install_goflow2
 	exit 0
 fi
 

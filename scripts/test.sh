@@ -5,8 +5,9 @@
 #
 # Runs every static check and every Go test once: the packages that match a
 # RACE-PATTERN under the race detector, the others without cgo, like the shipped
-# binary. The collector, whose database needs cgo, is run with it and without the
-# race detector, which does not see the database. Two lists of packages, which take
+# binary. The collector, whose database needs cgo, is run with it. Its packages that
+# open no database are run under the race detector, which takes some seconds; it does
+# not see the database, in which the others spend their time. Two lists of packages, which take
 # about as long, run at the same time, because many tests wait more than they
 # compute. With more at once, tests that bound an agent's reaction time would fail.
 # The checks bound no time: at the lowest priority, they take the CPU time that the
@@ -20,7 +21,7 @@ shift
 
 all=$(go list work)
 race=$(go list "$@" 2>/dev/null || true)
-collector=$(grep '/collector/' <<<"$all")
+collector=$(grep '/collector/' <<<"$all" | grep -vxF "$race")
 # Its tests wait for blocks to end; with the collector, it fills the shorter of the two lists.
 waiting=$(grep '/test/e2e/measure$' <<<"$all")
 checked=$(grep '/scripts/check$' <<<"$all")

@@ -80,7 +80,7 @@ func runCollector(ctx context.Context, o harness.Options) (report.Result, error)
 	if !found {
 		r.Notes = append(
 			r.Notes,
-			"goflow2 was skipped, because it is not there; run: make goflow. Without it, ratios compare the collector with itself.",
+			"goflow2 was skipped, because it is not there; run: scripts/setup.sh bench. Without it, ratios compare the collector with itself.",
 		)
 	}
 	share := o.Duration / time.Duration(o.Rounds)

@@ -36,6 +36,9 @@ type Queued struct {
 	retry bool
 	queue *Queue
 
+	interval time.Duration
+	begun    time.Time // when the last write was
+
 	offered, written, dropped, lost atomic.Uint64
 	fault                           Fault // of the last write
 }
@@ -46,11 +49,14 @@ type Settings struct {
 	QueueSpace *QueueSpace // of the queue
 	Retry      bool        // what could not be written is tried again, in its turn, else it is lost
 	Fault      error       // why nothing can be written now, as far as is known
+
+	// Interval is the time from the begin of one write to that of the next, at least: what comes meanwhile is in that one.
+	Interval time.Duration
 }
 
 // NewQueued makes a sink. Nothing is written before Run.
 func NewQueued(to Writer, s Settings) *Queued {
-	q := &Queued{name: s.Name, to: to, retry: s.Retry, queue: NewQueue(s.QueueSpace)}
+	q := &Queued{name: s.Name, to: to, retry: s.Retry, queue: NewQueue(s.QueueSpace), interval: s.Interval}
 	q.fault.Set(s.Fault)
 	return q
 }
@@ -90,9 +96,14 @@ func (q *Queued) Run(ctx context.Context) {
 func (q *Queued) writeQueued(ctx context.Context) {
 	var list []record.Record
 	for {
+		// Records wait in the queue for the interval, not beside it: those that come at its end need not wait for another.
+		if wait := q.interval - time.Since(q.begun); !q.begun.IsZero() && wait > 0 {
+			pause(ctx, wait)
+		}
 		if list = q.queue.Drain(list); len(list) == 0 {
 			return
 		}
+		q.begun = time.Now()
 		q.write(ctx, list)
 	}
 }

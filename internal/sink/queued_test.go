@@ -134,3 +134,32 @@ func TestAwait(t *testing.T) {
 		}
 	})
 }
+
+// What comes in an interval is written at its end, also what comes late in it; at the end of all, nothing waits.
+func TestInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &faulty{}
+		q := NewQueued(w, Settings{Interval: time.Second})
+		stop := running(q)
+		written := func(after time.Duration, want int) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			if got := int(q.Stats().Written); got != want {
+				t.Errorf("%d records are written, want %d", got, want)
+			}
+		}
+		q.Offer(numbered(0, 1)...)
+		written(0, 1) // the first one waits for nothing
+		for i := 1; i < 10; i++ {
+			time.Sleep(99 * time.Millisecond)
+			q.Offer(numbered(i, i+1)...)
+		}
+		written(108*time.Millisecond, 1)
+		written(time.Millisecond, 10)
+		q.Offer(numbered(10, 11)...)
+		written(time.Millisecond, 10)
+		stop()
+		written(0, 11)
+	})
+}

@@ -3,11 +3,15 @@
 package check
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,14 +24,17 @@ const consoleManifest = "collector/internal/console/assets/manifest.json"
 // lists the same.
 var consoleSources = []string{"build.mjs", "index.html", "package-lock.json", "package.json", "tsconfig.json", "vite.config.ts"}
 
-// Console reports whether the console's assets are those of its sources, by the hash of these that the build
-// noted: that needs neither Node nor npm.
+// Console reports whether the console's assets are those that the build made of its sources, by the hashes of both that
+// the build noted: that needs neither Node nor npm.
 func Console(root string) ([]Finding, error) {
 	data, err := os.ReadFile(filepath.Join(root, consoleManifest))
 	if err != nil {
 		return nil, err
 	}
-	var manifest struct{ Sources string }
+	var manifest struct {
+		Sources string
+		Files   []struct{ File, Hash string }
+	}
 	if err := json.Unmarshal(data, &manifest); err != nil {
 		return []Finding{{consoleManifest, 1, err.Error() + "; run: make console-assets"}}, nil
 	}
@@ -56,5 +63,50 @@ func Console(root string) ([]Finding, error) {
 	if sum := fmt.Sprintf("%x", whole.Sum(nil)); sum != manifest.Sources {
 		return []Finding{{consoleManifest, 1, "the assets are not those of collector/console; run: make console-assets"}}, nil
 	}
-	return nil, nil
+	hashes := map[string]string{filepath.Base(consoleManifest): ""}
+	for _, f := range manifest.Files {
+		hashes[f.File] = f.Hash
+	}
+	return consoleAssets(root, hashes)
+}
+
+// consoleAssets compares the assets with the hashes that the build noted, by their names. Those of sources say nothing of
+// an asset that was changed by hand, or by a merge.
+func consoleAssets(root string, hashes map[string]string) (findings []Finding, err error) {
+	directory := path.Dir(consoleManifest)
+	list, err := os.ReadDir(filepath.Join(root, directory))
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range list {
+		hash, known := hashes[entry.Name()]
+		delete(hashes, entry.Name())
+		same := hash == ""
+		if known && !same {
+			if same, err = unpackedIs(filepath.Join(root, directory, entry.Name()), hash); err != nil {
+				return nil, err
+			}
+		}
+		if !known || !same {
+			findings = append(findings, Finding{path.Join(directory, entry.Name()), 1, "it is not what the build made; run: make console-assets"})
+		}
+	}
+	for name := range hashes {
+		findings = append(findings, Finding{consoleManifest, 1, name + " is missing; run: make console-assets"})
+	}
+	return findings, nil
+}
+
+// unpackedIs reports whether a file's content has a hash that begins so. One that cannot be unpacked has another.
+func unpackedIs(file, hash string) (bool, error) {
+	packed, err := os.ReadFile(file)
+	if err != nil {
+		return false, err
+	}
+	from, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return false, nil
+	}
+	content, err := io.ReadAll(from)
+	return err == nil && strings.HasPrefix(fmt.Sprintf("%x", sha256.Sum256(content)), hash), nil
 }

@@ -31,8 +31,9 @@ Without --config, exporters of this machine are received on UDP and TCP port
 answered on http://[::1]:4780. 'waymark-collector config show' prints these
 settings as a file.
 
-What was received is kept within a second or two, also when the process is
-killed. When the disk is full, the oldest files leave; when there are none,
+What was received is kept within a second; a packet that waits for postcards of
+other nodes, when its wait is over (join.wait, after an outage join.hold). A
+process that is killed loses what it has not kept yet, and nothing else. When the disk is full, the oldest files leave; when there are none,
 nothing is written and questions are still answered.`,
 		Example: "  waymark-collector run\n  waymark-collector run --config /etc/waymark-collector/collector.yaml",
 		Args:    commandline.NoArguments,

@@ -68,7 +68,7 @@ func TestClockErrorsOfPackets(t *testing.T) {
 	nodes := []string{"athos", "porthos", "dartagnan", "aramis"}
 	offers := make([]func(...record.Record), len(nodes))
 	for i, name := range nodes {
-		offers[i] = exporting(t, r.udp, name, uint32(i+1))
+		offers[i] = exporting(t, r.to, name, uint32(i+1))
 	}
 	want := "athos 5000, porthos 3000, dartagnan unknown, aramis 6000"
 	got := ""

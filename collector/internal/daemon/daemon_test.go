@@ -26,13 +26,13 @@ import (
 
 // running is a collector that runs until the test ends.
 type running struct {
-	t        *testing.T
-	udp, api string
-	end      func()
-	loses    bool // that records are lost at the end is expected
+	t       *testing.T
+	to, api string // to: the first endpoint
+	end     func()
+	loses   bool // that records are lost at the end is expected
 }
 
-func run(t *testing.T, file string) *running {
+func run(t *testing.T, file string, change ...func(*Daemon)) *running {
 	t.Helper()
 	s, err := settings.Parse("F", []byte(file))
 	if err != nil {
@@ -41,8 +41,12 @@ func run(t *testing.T, file string) *running {
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, done := make(chan *running, 1), make(chan error, 1)
 	d := Daemon{Settings: s, Notify: func(level slog.Level, text string) { t.Log(level, text) }, Ready: func(endpoints []string, api string) {
-		ready <- &running{t: t, udp: strings.TrimPrefix(endpoints[0], "udp://"), api: api}
+		_, to, _ := strings.Cut(endpoints[0], "://")
+		ready <- &running{t: t, to: to, api: api}
 	}}
+	for _, f := range change {
+		f(&d)
+	}
 	go func() { done <- d.Run(ctx) }()
 	select {
 	case r := <-ready:
@@ -98,7 +102,7 @@ api: {address: "http://[::1]:0"}
 func TestDaemon(t *testing.T) {
 	directory := t.TempDir()
 	r := run(t, fmt.Sprintf(file, directory))
-	s, err := storetest.NewSender(r.udp)
+	s, err := storetest.NewSender(r.to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +182,7 @@ func TestExport(t *testing.T) {
 			endpoint.URL,
 		),
 	)
-	s, err := storetest.NewSender(r.udp)
+	s, err := storetest.NewSender(r.to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +250,7 @@ func TestSustained(t *testing.T) {
 		span = 10 * time.Second
 	}
 	r := run(t, fmt.Sprintf(file, t.TempDir()))
-	s, err := storetest.NewSender(r.udp)
+	s, err := storetest.NewSender(r.to)
 	if err != nil {
 		t.Fatal(err)
 	}

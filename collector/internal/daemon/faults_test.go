@@ -4,10 +4,7 @@ package daemon
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"net"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +14,6 @@ import (
 	"github.com/waymark-net/waymark/collector/internal/storetest"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/patience"
-	"github.com/waymark-net/waymark/ipfix"
 )
 
 // until waits for a state of the collector.
@@ -55,7 +51,7 @@ func (f *faulty) packets(n int) {
 func TestExporterFaults(t *testing.T) {
 	t.Parallel()
 	r := run(t, fmt.Sprintf(file+"join: {wait: 500ms}\n", t.TempDir()))
-	s, err := storetest.NewSender(r.udp)
+	s, err := storetest.NewSender(r.to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,105 +201,12 @@ func lostAt(h *query.Health, stage, cause string) (n uint64) {
 	return n
 }
 
-// namedBy is a message with the name of an exporter and of an interface of it.
-func namedBy(t *testing.T, i int) []byte {
-	t.Helper()
-	registry, err := ipfix.NewRegistry(ipfix.IANA(), ipfix.IOAM(), ipfix.Waymark(ipfix.EnterpriseExample))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := ipfix.NewEncoder(ipfix.UDP, storetest.Nodes, 1400)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.Start(nil)
-	for id, names := range [][]string{
-		{"observationDomainId", "observationDomainName", "ioamNodeId"},
-		{"ingressInterface", "interfaceName", "ioamIngressInterfaceId"},
-	} {
-		template, err := registry.OptionsTemplate(ipfix.TemplateID(300+id), names[:1], names[1:]...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := template.Record(nil)
-		w.Uint([]uint64{storetest.Nodes, 7}[id])
-		w.Text([]string{nameOf(i), "eth0"}[id])
-		w.Uint([]uint64{uint64(i + 1), 701}[id])
-		octets, err := w.End()
-		if err := errors.Join(err, e.Define(template), e.Add(template, octets)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return e.Finish(time.Now())
-}
-
-func nameOf(i int) string { return fmt.Sprintf("node-%05d", i) }
-
-// Ten thousand exporters are heard, each with its name, and what is kept of them is small.
-func TestManyExporters(t *testing.T) {
-	const exporters = 10_000
-	r := run(t, fmt.Sprintf(strings.Replace(file, "[::1]:0", "127.0.0.1:0", 1), t.TempDir()))
-	s, err := storetest.NewSender(r.udp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	var message []byte
-	s.Deliver = func(_ int, m []byte) error { message = bytes.Clone(m); return nil }
-	if err := s.Send(1); err != nil {
-		t.Fatal(err)
-	}
-	before := heap()
-	for i := range exporters {
-		dialer := net.Dialer{LocalAddr: &net.UDPAddr{IP: net.IPv4(127, 1, byte(i>>8), byte(i))}}
-		conn, err := dialer.Dial("udp", r.udp)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range [][]byte{namedBy(t, i), message} {
-			if _, err := conn.Write(m); err != nil {
-				t.Fatal(err)
-			}
-		}
-		conn.Close()
-		if i%2000 == 1999 { // as fast as it reads
-			r.until("messages", func(h *query.Health) bool { return h.Counts["messages"] >= 2*uint64(i+1) })
-		}
-	}
-	h := r.until("all", func(h *query.Health) bool { return len(h.Exporters) == exporters })
-	if h.Counts["sessions_refused"] > 0 || h.Counts["socket_dropped"] > 0 || h.Counts["messages"] != 2*exporters ||
-		h.Counts["names_refused"] > 0 || lostAt(&h, "decode", "")-lostAt(&h, "decode", "sequence_out_of_order") > 0 {
-		t.Errorf("%v %+v", h.Counts, h.Lost)
-	}
-	names := map[string]bool{}
-	for _, e := range h.Exporters {
-		names[e.Name] = true
-	}
-	var known query.Names
-	r.ask("/v1/names", &known)
-	if len(names) != exporters || names[""] || len(known.Nodes) != exporters || known.Nodes[exporters-1].Name != nameOf(exporters-1) ||
-		len(known.Nodes[exporters-1].Interfaces) != 1 {
-		t.Errorf("%d exporters and %d nodes have names", len(names), len(known.Nodes))
-	}
-	if grown := heap() - before; grown > 100<<20 {
-		t.Errorf("%d MB for %d exporters", grown>>20, exporters)
-	}
-}
-
-// heap is how much memory is in use.
-func heap() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 // While the disk has no room, nothing is written, and all that are asked say so: health, its reason once and without a
 // number that changes, and every answer about that time.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	r := run(t, fmt.Sprintf(strings.Replace(file, "directory: %q", "directory: %q, free: 1000TB", 1), t.TempDir()))
-	s, err := storetest.NewSender(r.udp)
+	s, err := storetest.NewSender(r.to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +217,7 @@ func TestFullDisk(t *testing.T) {
 	if h.OK || !strings.HasPrefix(h.Store.Fault, "the disk has less free than the 1000000000 MB that are to stay free (store.free)") {
 		t.Errorf("%+v", h.Store)
 	}
-	if len(h.Buffers) != 1 || h.Buffers[0].Bytes == 0 || h.Buffers[0].Sockets == 0 || h.Buffers[0].Endpoint != "udp://"+r.udp {
+	if len(h.Buffers) != 1 || h.Buffers[0].Bytes == 0 || h.Buffers[0].Sockets == 0 || h.Buffers[0].Endpoint != "udp://"+r.to {
 		t.Errorf("%+v", h.Buffers)
 	}
 	for _, path := range []string{"paths", "segments", "packets", "loss", "events"} {

@@ -104,7 +104,7 @@ func TestHostileRecords(t *testing.T) {
 	}
 	random, directory := rand.New(rand.NewPCG(seed, seed)), t.TempDir()
 	r := run(t, fmt.Sprintf(file+"join: {wait: 100ms}\n", directory))
-	s, err := storetest.NewSender(r.udp)
+	s, err := storetest.NewSender(r.to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestHostileRecords(t *testing.T) {
 				m[16+random.IntN(len(m)-16)] = byte(random.Uint32())
 			}
 		}
-		conn, err := net.Dial("udp", r.udp) // a session of its own: templates are changed, too
+		conn, err := net.Dial("udp", r.to) // a session of its own: templates are changed, too
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,7 @@ func exporter(t *testing.T, node, address string) *ipfixsink.Sink {
 // the answer about paths says that they came instead.
 func TestRecordsOfAnExporter(t *testing.T) {
 	r := run(t, fmt.Sprintf(file, t.TempDir()))
-	out := exporter(t, "porthos", r.udp)
+	out := exporter(t, "porthos", r.to)
 	now := time.Now().Truncate(time.Second)
 	port, other := uint16(40000), uint16(443)
 	of := record.Packet{

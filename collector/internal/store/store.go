@@ -108,6 +108,7 @@ type Store struct {
 	refusals refusals
 
 	published atomic.Pointer[published]
+	tended    atomic.Pointer[time.Time] // when Tend last ended
 
 	instance sync.RWMutex // held to replace db; before writing
 	db       *sql.DB
@@ -140,6 +141,7 @@ func New(ctx context.Context, options Options) (*Store, error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	s.endTending()
 	ticks, cancel := context.WithCancel(context.Background())
 	s.end = cancel
 	if !s.options.byHand {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/duckdb/duckdb-go/v2"
@@ -18,8 +17,8 @@ import (
 )
 
 const (
-	// commitInterval is the time between two transactions: what waits for the next one is lost when the
-	// process is killed.
+	// commitInterval is the time from the begin of one transaction to that of the next: what waits for it is lost when
+	// the process is killed.
 	commitInterval = 500 * time.Millisecond
 	// mostOfTransaction is how many records one has.
 	mostOfTransaction = 1 << 16
@@ -29,41 +28,27 @@ const (
 )
 
 // Writer is a sink.Writer that writes into a Store.
-type Writer struct {
-	store *Store
-	last  time.Time     // when the last transaction ended
-	ended chan struct{} // closed by End
-	once  sync.Once
-}
+type Writer struct{ store *Store }
 
 // NewWriter is the writer of a store. It does not close the store.
-func NewWriter(s *Store) *Writer { return &Writer{store: s, ended: make(chan struct{})} }
+func NewWriter(s *Store) *Writer { return &Writer{s} }
 
-// Write writes records in one transaction, not before commitInterval is over since the last one.
+// Write writes records in one transaction.
 func (w *Writer) Write(batch []record.Record) (tried, written int, err error) {
-	if wait := commitInterval - time.Since(w.last); !w.last.IsZero() && wait > 0 {
-		pause := time.NewTimer(wait)
-		select {
-		case <-pause.C:
-		case <-w.ended:
-			pause.Stop()
-		}
-	}
 	tried = min(len(batch), mostOfTransaction)
 	written, err = w.store.writeRecords(context.Background(), batch[:tried])
-	w.last = time.Now()
 	return tried, written, err
 }
 
-// End lets writes wait no longer.
-func (w *Writer) End() { w.once.Do(func() { close(w.ended) }) }
+// End does nothing: writes wait for nothing.
+func (w *Writer) End() {}
 
 // Close does nothing: the store outlives the sink.
 func (w *Writer) Close() error { return nil }
 
-// Sink is a sink that writes into the store by a writer of it. What cannot be written now is tried again.
+// Sink is a sink that writes into the store by a writer of it, in each commitInterval. What cannot be written now is tried again.
 func Sink(to sink.Writer, room *sink.QueueSpace) *sink.Queued {
-	return sink.NewQueued(to, sink.Settings{Name: "store", QueueSpace: room, Retry: true})
+	return sink.NewQueued(to, sink.Settings{Name: "store", QueueSpace: room, Retry: true, Interval: commitInterval})
 }
 
 // Write writes records in one transaction: all of them, or none. Those that the database refuses are left out.
@@ -159,8 +144,18 @@ func (s *Store) tick(ctx context.Context) {
 	}
 }
 
+// SinceTended is how long ago Tend last ended. It waits for nothing: a disk that does not answer holds up a write or Tend
+// itself, and Tend waits for each write.
+func (s *Store) SinceTended() time.Duration { return time.Since(*s.tended.Load()) }
+
+func (s *Store) endTending() {
+	now := time.Now() // with its monotonic time, whatever the clock is set to
+	s.tended.Store(&now)
+}
+
 // Tend does what is due now. It is called every second.
 func (s *Store) Tend(ctx context.Context) {
+	defer s.endTending()
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	defer s.publish()

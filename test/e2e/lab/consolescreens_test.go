@@ -22,10 +22,12 @@ import (
 // ownPort is where the test sends its own packets: the demonstration sends none there.
 const ownPort = 7001
 
-// The test's own packets: a round has one for each source port, so that they take both paths.
+// The test's own packets: a round has one for each source port, so that they take both paths, and half of them are more
+// than the slow queue lets pass at once.
 const (
-	ownFlows  = 12
-	ownRounds = 50
+	ownFlows  = 24
+	ownRounds = 25
+	ownOctets = 1000 // of a packet's data
 )
 
 // sendOwn sends packets from alpha to beta, and says how many were sent, and how many came.
@@ -42,9 +44,19 @@ func sendOwn(t *testing.T, l *lab.Lab) (sent, arrived int) {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	if err := in.SetReadBuffer(1 << 20); err != nil {
+	if err := in.SetReadBuffer(1 << 20); err != nil { // a busy machine reads late
 		t.Fatal(err)
 	}
+	came := make(chan int, 1)
+	go func() {
+		n := 0
+		for buffer := make([]byte, ownOctets); ; n++ {
+			if _, err := in.Read(buffer); err != nil {
+				came <- n
+				return
+			}
+		}
+	}()
 	for i := range out {
 		err := l.Node("alpha").Do(func() (err error) {
 			out[i], err = net.DialUDP("udp6", &net.UDPAddr{Port: 42001 + i}, to)
@@ -57,20 +69,18 @@ func sendOwn(t *testing.T, l *lab.Lab) (sent, arrived int) {
 	}
 	for range ownRounds {
 		for _, conn := range out {
-			if _, err := conn.Write(make([]byte, 64)); err != nil {
+			if _, err := conn.Write(make([]byte, ownOctets)); err != nil {
 				t.Fatal(err)
 			}
 			sent++
 		}
-		time.Sleep(60 * time.Millisecond)
+		time.Sleep(120 * time.Millisecond)
 	}
-	// They wait in the receiver's buffer; the slow queue holds one for half a second at most.
-	for buffer := make([]byte, 100); in.SetReadDeadline(time.Now().Add(patience.Of(2*time.Second))) == nil; arrived++ {
-		if _, err := in.Read(buffer); err != nil {
-			break
-		}
+	// The slow queue holds one for half a second at most.
+	if err := in.SetReadDeadline(time.Now().Add(patience.Of(2 * time.Second))); err != nil {
+		t.Fatal(err)
 	}
-	return sent, arrived
+	return sent, <-came
 }
 
 // goldLost is how many packets of the measured flow gold the link has lost.
@@ -95,8 +105,8 @@ type screen struct {
 	Wrong              []string
 }
 
-// column adds up a column of the rows for which is is true.
-func (s *screen) column(t *testing.T, title string, is func(row map[string]string) bool) (sum int) {
+// rows are those of the table, by the titles of columns.
+func (s *screen) rows(t *testing.T) (rows []map[string]string) {
 	t.Helper()
 	all, err := csv.NewReader(strings.NewReader(s.CSV)).ReadAll()
 	if err != nil || len(all) == 0 {
@@ -107,6 +117,15 @@ func (s *screen) column(t *testing.T, title string, is func(row map[string]strin
 		for i, value := range values {
 			row[all[0][i]] = value
 		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// column adds up a column of the rows for which is is true.
+func (s *screen) column(t *testing.T, title string, is func(row map[string]string) bool) (sum int) {
+	t.Helper()
+	for _, row := range s.rows(t) {
 		if !is(row) {
 			continue
 		}
@@ -165,6 +184,8 @@ func (a asked) compareScreens(name string) {
 			map[string]any{"path": "/grid?since=5m&" + own, "csv": true},
 			map[string]any{"path": "/packets?since=5m&limit=10000&" + own, "csv": true},
 			map[string]any{"path": "/loss?since=1h", "csv": true},
+			map[string]any{"path": "/segments?since=5m&" + own, "csv": true},
+			map[string]any{"path": "/changes?since=5m&window=2s&destination=" + movingAddress, "csv": true},
 		)
 	}()
 	sent, arrived := sendOwn(t, l)
@@ -208,4 +229,73 @@ func (a asked) compareScreens(name string) {
 	}
 	t.Logf("%d sent, %d lost, of %d of them the collector does not know it; %s", sent, lost, unknown, seen[0].Heading)
 	t.Logf("gold lost %d to %d", least, most)
+	seen[5].compareSlowQueue(t)
+	seen[6].compareMoves(t)
+}
+
+// What the lab's network does: see package consoledemo.
+const (
+	queueRate     = 500_000 // octets a second
+	queueBurst    = 3072    // octets that do not wait
+	queueMost     = 500 * time.Millisecond
+	moveEvery     = 2 * time.Second // by the flag --move
+	movingAddress = "2001:db8:2::b"
+)
+
+// compareSlowQueue wants that the segment with the slow queue is the one with the longest delays, which are those that
+// the queue makes of a round.
+func (s *screen) compareSlowQueue(t *testing.T) {
+	t.Helper()
+	const slow = "dartagnan eth1 → aramis"
+	delay, packets, worst := map[string]time.Duration{}, 0, ""
+	for _, row := range s.rows(t) {
+		name, ns := row["Segment"], row["Link p95"]
+		if ns == "" {
+			continue // what was lost
+		}
+		whole, err := strconv.ParseFloat(ns, 64)
+		if err != nil {
+			t.Errorf("%v: %v", row, err)
+		}
+		if delay[name] = time.Duration(whole); worst == "" || delay[name] > delay[worst] {
+			worst = name
+		}
+		if strings.HasPrefix(name, slow) {
+			packets, err = strconv.Atoi(row["Packets"])
+			if err != nil {
+				t.Errorf("%v: %v", row, err)
+			}
+		}
+	}
+	// The last tenth of a round waits for what is before it; half of that if some rounds are sent slowly.
+	ahead := packets / ownRounds * ownOctets * 9 / 10
+	least := time.Duration(max(0, ahead-queueBurst)) * time.Second / queueRate / 2
+	if !strings.HasPrefix(worst, slow) || least == 0 || delay[worst] < least || delay[worst] > queueMost {
+		t.Errorf("the slowest is %q of %v; it should be %s, from %v to %v\n%s", worst, delay, slow, least, queueMost, s.CSV)
+	}
+	t.Logf("%s has a p95 of %v; at least %v of the queue", worst, delay[worst], least)
+}
+
+// compareMoves wants that each change is at the begin of a period, when the lab moved the packets, to the path of that
+// period.
+func (s *screen) compareMoves(t *testing.T) {
+	t.Helper()
+	ways, moves := []string{"porthos", "dartagnan"}, 0
+	for _, row := range s.rows(t) {
+		at, err := time.Parse(time.RFC3339Nano, row["Time"])
+		if err != nil {
+			t.Fatalf("%v: %v", row, err)
+		}
+		period := at.UnixNano() / int64(moveEvery)
+		to, from := ways[period%2], ways[(period+1)%2]
+		if !at.Equal(time.Unix(0, period*int64(moveEvery))) || row["Destination"] != movingAddress ||
+			row["From"] != "athos → "+from+" → aramis" || row["To"] != "athos → "+to+" → aramis" {
+			t.Errorf("a change that the lab did not make, which moved to %s: %v", to, row)
+		}
+		moves++
+	}
+	if moves < 3 {
+		t.Errorf("%d changes, and the lab moves packets every %v: %s", moves, moveEvery, s.Text)
+	}
+	t.Logf("%d changes", moves)
 }
