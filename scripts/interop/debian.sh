@@ -14,6 +14,7 @@ shopt -s inherit_errexit
 cd "$(dirname "$0")/../.."
 . scripts/interop/shared.sh
 . scripts/interop/machine.sh
+. scripts/interop/previous.sh
 
 suite=$1
 capture='' exporters=''
@@ -35,10 +36,9 @@ need tshark=tshark ping=iputils-ping
 machine_make "$suite" "$suite"
 packages >/dev/null
 work=$machines
+previous deb
 new=$(echo build/packages/waymark_*_amd64.deb)
-go run ./packaging/cmd/waymark-package --version 0.0.9 --commit previous --epoch 1700000000 \
-	--programs waymark,waymark-collector --architectures amd64 --kinds deb --output "$work/previous" --work "$work/previous-work" >/dev/null
-old=$(echo "$work"/previous/waymark_0.0.9-1_amd64.deb)
+old=$work/previous/waymark_$previous-1_amd64.deb
 cp "$new" "$root/srv/packages/new_waymark.deb"
 cp "$old" "$root/srv/packages/old_waymark.deb"
 cp build/packages/waymark-collector_*_amd64.deb "$root/srv/packages/new_collector.deb"
@@ -78,9 +78,9 @@ left=$(ours)
 [ -z "$left" ] || fail "the tarball leaves behind: $left"
 ! inside getent group waymark-read >/dev/null || fail "the group is left"
 
-echo "- install: $(basename "$old")"
-inside apt-get install -y -qq /srv/packages/old_waymark.deb >/dev/null 2>&1 || fail "the installation fails"
-[ "$(inside waymark --version)" = "waymark 0.0.9" ] || fail "another version is installed: $(inside waymark --version)"
+echo "- install: $(basename "$new")"
+inside apt-get install -y -qq /srv/packages/new_waymark.deb >/dev/null 2>&1 || fail "the installation fails"
+[ "$(inside waymark --version)" = "waymark $(scripts/version.sh)" ] || fail "another version is installed: $(inside waymark --version)"
 inside dpkg --verify waymark
 [ "$(inside stat -c '%a %U' /etc/waymark)" = "750 root" ] || fail "/etc/waymark has other rights"
 inside getent group waymark-read >/dev/null || fail "there is no group waymark-read"
@@ -98,8 +98,8 @@ verify() {
 verify waymark.service run-waymark-bpf.mount
 inside systemd-analyze security --threshold=30 --no-pager waymark.service | tail -1
 
-echo "- start"
-inside tee /etc/waymark/node.yaml >/dev/null <<'END'
+configure() {
+	inside tee /etc/waymark/node.yaml >/dev/null <<'END'
 node: {id: 10}
 interfaces:
   - {name: eth0, id: 1, role: [ingress, egress]}
@@ -115,6 +115,10 @@ encapsulations:
 export:
   - {kind: jsonl, path: /var/log/waymark/records.jsonl}
 END
+}
+
+echo "- start"
+configure
 inside systemctl enable --quiet --now waymark
 inside waymark doctor | grep -E 'bpffs_private|agent_' && fail "the pins end with the service"
 inside ping -c 3 -i 0.2 -q 2001:db8:77::2 >/dev/null
@@ -127,18 +131,37 @@ inside systemctl is-active --quiet waymark || fail "the service ended"
 inside cp /root/node.yaml /etc/waymark/node.yaml
 inside systemctl reload waymark
 
-echo "- upgrade under traffic, with a crash and a hang: $(basename "$new")"
+echo "- purge"
+inside apt-get purge -y -qq waymark >/dev/null 2>&1
+left=$(ours)
+[ -z "$left" ] || fail "left behind: $left"
+
+echo "- upgrade under traffic: $(basename "$old") to $(basename "$new")"
+inside apt-get install -y -qq /srv/packages/old_waymark.deb >/dev/null 2>&1 || fail "the installation of $previous fails"
+[ "$(inside waymark --version)" = "waymark $previous" ] || fail "another version is installed: $(inside waymark --version)"
+configure
+inside cp /etc/waymark/node.yaml /root/node.yaml
+inside systemctl enable --quiet --now waymark
+inside ping -c 3 -i 0.2 -q 2001:db8:77::2 >/dev/null
 ip netns exec "$peer" dumpcap -q -i eth0 -f ip6 -w "$work/$suite.pcap" 2>/dev/null &
 capture=$!
 wait_for 30 test -s "$work/$suite.pcap"
 sleep 1
 # By the container's systemd: a child of ours there would keep the container from ending.
 inside systemd-run --quiet --unit=sender -p StandardOutput=file:/srv/ping ping -q -i 0.01 -W 1 2001:db8:77::2
+main() { inside systemctl show -P MainPID waymark; }
+was=$(main)
+inside apt-get install -y -qq -o Dpkg::Options::=--force-confold /srv/packages/new_waymark.deb >/dev/null 2>&1 || fail "the upgrade fails"
+again() { [ "$(main)" != "$was" ] && inside systemctl is-active --quiet waymark && inside waymark status; }
+wait_for 30 again || fail "the new agent does not serve"
+[ "$(inside waymark --version)" != "waymark $previous" ] || fail "the old program is still there"
+cmp -s "$root/root/node.yaml" "$root/etc/waymark/node.yaml" || fail "the upgrade changed the configuration"
+
+echo "- a crash and a hang under the same traffic"
 inside mkdir -p /run/systemd/system/waymark.service.d
 printf '[Service]\nWatchdogSec=3\nTimeoutAbortSec=2\n' | inside tee /run/systemd/system/waymark.service.d/quick.conf >/dev/null
 inside systemctl daemon-reload
 restarts() { inside systemctl show -P NRestarts waymark; }
-main() { inside systemctl show -P MainPID waymark; }
 restarted() { [ "$(restarts)" -ge "$1" ] && inside systemctl is-active --quiet waymark; }
 before=$(restarts)
 inside systemctl kill --kill-whom=main -s KILL waymark
@@ -146,12 +169,6 @@ wait_for 30 restarted $((before + 1)) || fail "a killed agent is not restarted"
 inside systemctl kill --kill-whom=main -s STOP waymark
 wait_for 60 restarted $((before + 2)) || fail "a stopped agent is not restarted"
 inside rm -r /run/systemd/system/waymark.service.d
-was=$(main)
-inside apt-get install -y -qq -o Dpkg::Options::=--force-confold /srv/packages/new_waymark.deb >/dev/null 2>&1 || fail "the upgrade fails"
-again() { [ "$(main)" != "$was" ] && inside systemctl is-active --quiet waymark && inside waymark status; }
-wait_for 30 again || fail "the new agent does not serve"
-[ "$(inside waymark --version)" != "waymark 0.0.9" ] || fail "the old program is still there"
-cmp -s "$root/root/node.yaml" "$root/etc/waymark/node.yaml" || fail "the upgrade changed the configuration"
 sleep 1
 inside systemctl kill -s INT sender
 wait_for 10 grep -q transmitted "$root/srv/ping" || fail "ping does not end"
