@@ -36,9 +36,13 @@ func (o Options) info(p parcel, arch, kind string) (*nfpm.Info, error) {
 		},
 	}
 	if slices.Contains(p.program.dynamic, arch) {
-		// The versions of Debian 12, where packages are built.
-		info.Depends = map[string][]string{"deb": {"libc6 (>= 2.35)", "libgcc-s1", "libstdc++6 (>= 12)"},
-			"rpm": {"glibc >= 2.34", "libstdc++"}}[kind]
+		libraries, err := librariesOf(o.binary(p.program.name, arch))
+		if err != nil {
+			return nil, err
+		}
+		if info.Depends, err = dependencies(kind, libraries); err != nil {
+			return nil, err
+		}
 	}
 	for _, f := range list {
 		content := &files.Content{
