@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -161,6 +162,21 @@ func compare(t *testing.T, golden, got string) {
 	}
 	if got != string(want) {
 		t.Errorf("%s: run 'go test ./packaging/build -update' and look at the difference; the package has\n%s", golden, got)
+	}
+}
+
+// An .rpm recommends packages by the names that they have where RPM is.
+func TestNamesOfRecommended(t *testing.T) {
+	for _, p := range parcels() {
+		info, err := fake(t, time.Now()).info(p, "amd64", "rpm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range info.Recommends {
+			if !slices.Contains([]string{"ethtool", "iproute", "iputils", "waymark"}, name) {
+				t.Errorf("the rpm of %s recommends %s, which Fedora and RHEL do not have", p.program.name, name)
+			}
+		}
 	}
 }
 

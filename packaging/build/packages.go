@@ -3,6 +3,7 @@
 package build
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,7 +31,7 @@ func (o Options) info(p parcel, arch, kind string) (*nfpm.Info, error) {
 		Section: p.section, Priority: "optional", Maintainer: Maintainer, Vendor: "Waymark", Homepage: homepage, License: "Apache-2.0",
 		Description: p.summary + "\n" + p.description, MTime: o.Time, DisableGlobbing: true,
 		Overridables: nfpm.Overridables{
-			Recommends: p.recommends, Suggests: p.suggests, Scripts: scripts,
+			Recommends: named(p.recommends, kind), Suggests: p.suggests, Scripts: scripts,
 			Deb: nfpm.Deb{Compression: "gzip"},
 			RPM: nfpm.RPM{Summary: p.summary, Compression: "gzip:9", BuildHost: "waymark", Packager: Maintainer, Group: "Applications/System"},
 		},
@@ -58,6 +59,18 @@ func (o Options) info(p parcel, arch, kind string) (*nfpm.Info, error) {
 		info.Contents = append(info.Contents, content)
 	}
 	return nfpm.WithDefaults(info), nil
+}
+
+// named are packages by the names that distributions with RPM have for those of Debian.
+func named(packages []string, kind string) []string {
+	if kind != "rpm" {
+		return packages
+	}
+	list := slices.Clone(packages)
+	for i, name := range list {
+		list[i] = cmp.Or(map[string]string{"iproute2": "iproute", "iputils-ping": "iputils"}[name], name)
+	}
+	return list
 }
 
 // writePackage writes a .deb or an .rpm, and returns the name of the file.
