@@ -180,6 +180,31 @@ func TestNamesOfRecommended(t *testing.T) {
 	}
 }
 
+// An .rpm lists each directory that is the package's alone, or its removal would leave it.
+func TestDirectoriesOfRPM(t *testing.T) {
+	o := fake(t, time.Now())
+	for _, p := range parcels() {
+		info, err := o.info(p, "amd64", "rpm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		times := map[string]int{}
+		for _, c := range info.Contents {
+			times[c.Destination]++
+		}
+		for _, c := range info.Contents {
+			for d := filepath.Dir(c.Destination); d != "/"; d = filepath.Dir(d) {
+				if own := filepath.Base(d) == p.program.name; own && times[d] != 1 {
+					t.Errorf("the rpm of %s lists %s %d times", p.program.name, d, times[d])
+				}
+			}
+		}
+		if doc := "/usr/share/doc/waymark/examples"; p.program.name == "waymark" && times[doc] != 1 {
+			t.Errorf("the rpm lists %s %d times", doc, times[doc])
+		}
+	}
+}
+
 // A shell understands each script.
 func TestScripts(t *testing.T) {
 	o := fake(t, time.Now())

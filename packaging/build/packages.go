@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,6 +46,9 @@ func (o Options) info(p parcel, arch, kind string) (*nfpm.Info, error) {
 			return nil, err
 		}
 	}
+	if kind == "rpm" {
+		list = append(list, directories(p.program.name, list)...)
+	}
 	for _, f := range list {
 		content := &files.Content{
 			Source: f.source, Destination: f.destination,
@@ -59,6 +63,25 @@ func (o Options) info(p parcel, arch, kind string) (*nfpm.Info, error) {
 		info.Contents = append(info.Contents, content)
 	}
 	return nfpm.WithDefaults(info), nil
+}
+
+// directories are those with the program's name above its files. RPM removes only directories that a package
+// lists; dpkg finds them itself.
+func directories(name string, list []file) []file {
+	listed := map[string]bool{}
+	for _, f := range list {
+		listed[f.destination] = true
+	}
+	var found []file
+	for _, f := range list {
+		for d := path.Dir(f.destination); strings.Contains(d+"/", "/"+name+"/"); d = path.Dir(d) {
+			if !listed[d] {
+				listed[d] = true
+				found = append(found, file{destination: d, mode: 0o755})
+			}
+		}
+	}
+	return found
 }
 
 // named are packages by the names that distributions with RPM have for those of Debian.
