@@ -3,12 +3,12 @@
 #
 # Usage: debian.sh bookworm|trixie
 #
-# Installs the tarball of waymark as docs/install.md says, starts it, and removes it. Then it installs
-# the package of waymark into a fresh Debian that systemd boots in a container
+# Installs the tarball of waymark as docs/install.md says, starts it, upgrades and removes it; and the collector's.
+# Then it installs the package of waymark into a fresh Debian that systemd boots in a container
 # (systemd-nspawn), and does with it what an operator does: configure, start, reload, crash,
 # upgrade, remove, purge. While it is upgraded, a peer outside counts the packets that were
 # not treated: none may be. While waymark-collector is upgraded, a peer sends postcards over UDP:
-# all must be kept. Packages come from the mirror of this machine's apt.
+# all must be kept. waymark-lab comes and goes. Packages come from the mirror of this machine's apt.
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/../.."
@@ -36,14 +36,17 @@ need tshark=tshark ping=iputils-ping
 machine_make "$suite" "$suite"
 packages >/dev/null
 work=$machines
-previous deb
+previous deb,tar
 new=$(echo build/packages/waymark_*_amd64.deb)
 old=$work/previous/waymark_$previous-1_amd64.deb
 cp "$new" "$root/srv/packages/new_waymark.deb"
 cp "$old" "$root/srv/packages/old_waymark.deb"
 cp build/packages/waymark-collector_*_amd64.deb "$root/srv/packages/new_collector.deb"
 cp "$work"/previous/waymark-collector_0.0.9-1_amd64.deb "$root/srv/packages/old_collector.deb"
-cp build/packages/waymark-[0-9]*-linux-amd64.tar.gz "$root/srv/packages/"
+cp build/packages/waymark-lab_*_amd64.deb "$root/srv/packages/new_lab.deb"
+mkdir "$root/srv/packages/old" "$root/srv/packages/new"
+cp "$work"/previous/waymark-[0-9]*-linux-amd64.tar.gz "$root/srv/packages/old/"
+cp build/packages/waymark-{[0-9],collector-}*-linux-amd64.tar.gz "$root/srv/packages/new/"
 go build -o "$work/postcards" ./scripts/postcards
 
 echo "- boot $suite"
@@ -63,20 +66,47 @@ ours() {
 	inside find /run -name '*waymark*' -not -path '/run/credentials/*'
 }
 
-echo "- the tarball"
-commands=$(documented from-tarball)
-inside sh -euc "cd /srv/packages; $commands" || fail "the commands for the tarball fail"
+# verify UNIT...: systemd of Debian 12 does not know the steps of restarts; it says so, and goes on.
+verify() {
+	local problems
+	problems=$(inside systemd-analyze verify "$@" 2>&1 | grep -vE "Unknown key '?(name )?'?Restart(Steps|MaxDelaySec)" || true)
+	[ -z "$problems" ] || fail "systemd-analyze verify: $problems"
+}
+# follow DIRECTORY NAME does what docs/install.md says where the tarballs of a version are.
+follow() {
+	local commands
+	commands=$(documented "$2")
+	inside sh -euc "cd /srv/packages/$1; $commands" >/dev/null 2>&1 || fail "the commands $2 of docs/install.md fail with the $1 tarball"
+}
+
+echo "- the tarball of $previous, and its upgrade"
+follow old from-tarball
 [ "$(inside sh -c 'command -v waymark')" = /usr/local/bin/waymark ] || fail "the program is elsewhere"
 inside waymark config check /etc/waymark/node.yaml
 inside getent group waymark-read >/dev/null || fail "there is no group waymark-read"
 inside systemctl enable --quiet --now waymark || fail "the service of the tarball does not start"
+[ "$(inside waymark --version)" = "waymark $previous" ] || fail "another version is installed: $(inside waymark --version)"
 inside waymark status >/dev/null
+was=$(inside systemctl show -P MainPID waymark)
+follow new tarball-upgrade
+[ "$(inside waymark --version)" = "waymark $(scripts/version.sh)" ] || fail "the upgrade leaves $(inside waymark --version)"
+[ "$(inside systemctl show -P MainPID waymark)" != "$was" ] && inside waymark status >/dev/null || fail "the new agent does not serve"
 [ "$(inside stat -c '%a' /etc/waymark /etc/waymark/node.yaml /var/log/waymark | tr '\n' ' ')" = "750 640 750 " ] || fail "files have other rights"
-commands=$(documented tarball-removal)
-inside sh -euc "cd /srv/packages; $commands" >/dev/null 2>&1 || fail "the commands that remove the tarball fail"
+follow new tarball-removal
+# Files that only the old one had stay, as the document says.
+inside sh -c "tar -tzf /srv/packages/old/* | sed 's|^[^/]*|/usr/local|' | xargs rm -f"
 left=$(ours)
 [ -z "$left" ] || fail "the tarball leaves behind: $left"
 ! inside getent group waymark-read >/dev/null || fail "the group is left"
+
+echo "- the collector's tarball"
+follow new collector-from-tarball
+[ "$(inside waymark-collector --version)" = "waymark-collector $(scripts/version.sh)" ] || fail "another version is installed"
+verify waymark-collector.service
+inside systemctl enable --quiet --now waymark-collector || fail "the service of the collector's tarball does not start"
+follow new collector-removal
+left=$(ours)
+[ -z "$left" ] || fail "the collector's tarball leaves behind: $left"
 
 echo "- install: $(basename "$new")"
 inside apt-get install -y -qq /srv/packages/new_waymark.deb >/dev/null 2>&1 || fail "the installation fails"
@@ -89,12 +119,6 @@ inside waymark doctor >/dev/null || fail "doctor finds errors"
 inside man -w waymark-agent-run >/dev/null || fail "there is no manual page"
 inside logrotate --debug /etc/logrotate.d/waymark 2>&1 | grep -i error && fail "logrotate refuses its file"
 ! inside systemctl is-active --quiet waymark || fail "the service runs before it was started"
-# verify UNIT...: systemd of Debian 12 does not know the steps of restarts; it says so, and goes on.
-verify() {
-	local problems
-	problems=$(inside systemd-analyze verify "$@" 2>&1 | grep -vE "Unknown key '?(name )?'?Restart(Steps|MaxDelaySec)" || true)
-	[ -z "$problems" ] || fail "systemd-analyze verify: $problems"
-}
 verify waymark.service run-waymark-bpf.mount
 inside systemd-analyze security --threshold=30 --no-pager waymark.service | tail -1
 
@@ -251,6 +275,15 @@ stored=$(($(kept) - before))
 echo "  $sent postcards sent, $refused messages refused, $stored postcards kept"
 [ "$refused" -eq 0 ] && [ "$stored" -le "$sent" ] && [ "$stored" -ge $((sent - 2 * rate * 5)) ] ||
 	fail "more is lost than came in the two seconds before the collector was killed"
+
+echo "- waymark-lab"
+inside apt-get install -y -qq /srv/packages/new_lab.deb >/dev/null 2>&1 || fail "the installation of waymark-lab fails"
+[ "$(inside waymark-lab --version)" = "waymark-lab $(scripts/version.sh)" ] || fail "another version is installed: $(inside waymark-lab --version)"
+inside dpkg --verify waymark-lab
+inside man -w waymark-lab >/dev/null || fail "waymark-lab has no manual page"
+inside apt-get purge -y -qq waymark-lab >/dev/null 2>&1
+left=$(ours | grep lab || true)
+[ -z "$left" ] || fail "left behind: $left"
 
 echo "- purge: nothing of ours is left, nor a key that the operator put beside the configuration"
 inside install -m 600 /etc/hostname /etc/waymark/stamp.key
