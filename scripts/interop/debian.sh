@@ -155,6 +155,24 @@ inside systemctl is-active --quiet waymark || fail "the service ended"
 inside cp /root/node.yaml /etc/waymark/node.yaml
 inside systemctl reload waymark
 
+echo "- an agent that is killed again and again is restarted later each time"
+restarts() { inside systemctl show -P NRestarts waymark; }
+restarted() { [ "$(restarts)" -ge "$1" ] && inside systemctl is-active --quiet waymark; }
+delay() { inside systemctl show -P RestartUSecNext waymark; }
+if [ -z "$(delay)" ]; then
+	skip "the back-off of restarts: $(inside systemctl --version | head -1) does not know RestartSteps"
+else
+	delays=$(delay)
+	for n in 1 2 3 4 5; do
+		inside systemctl kill --kill-whom=main -s KILL waymark
+		wait_for 60 restarted "$n" || fail "the agent is not restarted after its end $n"
+		delays+=" $(delay)"
+	done
+	echo "  $delays"
+	awk '{ for (i = 2; i <= NF; i++) if ($i + 0 < $(i - 1) + 0) exit 1; exit !($1 == "2s" && $NF + 0 > 10) }' <<<"$delays" ||
+		fail "the delay of the next restart does not grow"
+fi
+
 echo "- purge"
 inside apt-get purge -y -qq waymark >/dev/null 2>&1
 left=$(ours)
@@ -185,8 +203,6 @@ echo "- a crash and a hang under the same traffic"
 inside mkdir -p /run/systemd/system/waymark.service.d
 printf '[Service]\nWatchdogSec=3\nTimeoutAbortSec=2\n' | inside tee /run/systemd/system/waymark.service.d/quick.conf >/dev/null
 inside systemctl daemon-reload
-restarts() { inside systemctl show -P NRestarts waymark; }
-restarted() { [ "$(restarts)" -ge "$1" ] && inside systemctl is-active --quiet waymark; }
 before=$(restarts)
 inside systemctl kill --kill-whom=main -s KILL waymark
 wait_for 30 restarted $((before + 1)) || fail "a killed agent is not restarted"
