@@ -8,7 +8,7 @@
 # do, and why; the end repeats it. Needs Debian, root, and the network.
 #
 #   lintian       the packages, as Debian's lintian sees them
-#   reproducible  a second build of the packages, from a clone, gives the same bytes
+#   reproducible  a second build of the packages, from a clone and with an empty cache of Go's, gives the same bytes
 #   sbom          the lists of what programs are made of are valid SPDX 2.3, as its own Python tools see them
 #   debian12      a fresh Debian 12: install, serve, reload, crash, upgrade, remove, purge
 #   debian13      the same with Debian 13
@@ -71,7 +71,7 @@ step_reproducible() {
 	fi
 	clone=$(mktemp -d)
 	git -c safe.directory='*' clone -q . "$clone/waymark" && git -C "$clone/waymark" fetch -q --tags &&
-		make -C "$clone/waymark" package && diff "$at/SHA256SUMS" "$clone/waymark/build/packages/SHA256SUMS"
+		GOCACHE=$clone/cache make -C "$clone/waymark" package && diff "$at/SHA256SUMS" "$clone/waymark/build/packages/SHA256SUMS"
 	local status=$?
 	rm -rf "$clone"
 	return $status
