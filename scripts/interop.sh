@@ -9,7 +9,8 @@
 #
 #   lintian       the packages, as Debian's lintian sees them
 #   reproducible  a second build of the packages, from a clone and with an empty cache of Go's, gives the same bytes
-#   sbom          the lists of what programs are made of are valid SPDX 2.3, as its own Python tools see them
+#   sbom          the lists of what programs are made of are valid SPDX 2.3, as its own Python tools see them, and
+#                 name the DuckDB that the collector has
 #   debian12      a fresh Debian 12: install, serve, reload, crash, upgrade, remove, purge
 #   debian13      the same with Debian 13
 #   ansible       the role of packaging/ansible on a fresh Debian 12, over ssh
@@ -85,6 +86,13 @@ step_sbom() {
 		PYTHONPATH=$tools "$tools/bin/pyspdxtools" --infile "$file" >"$tools/messages" 2>&1 || status=1
 		# It says what is wrong, and exits with 1.
 		sed "s|^|$(basename "$file"): |" "$tools/messages"
+	done
+	local version
+	for file in "$at"/waymark-collector_*_a*64.spdx.json; do
+		version=$(grep -A 3 '"name": "duckdb"' "$file" | sed -n 's/.*"versionInfo": "\(.*\)".*/\1/p')
+		file=${file%.spdx.json}
+		tar -xzO -f "$at"/waymark-collector-*-linux-"${file##*_}".tar.gz --wildcards '*/bin/waymark-collector' | has -aF "v${version:-of no DuckDB}" ||
+			{ echo "waymark-collector for ${file##*_} has another DuckDB than '$version'" && status=1; }
 	done
 	return $status
 }
