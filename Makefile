@@ -16,6 +16,9 @@ export PATH := $(PATH):/usr/local/go/bin:$(HOME)/.cargo/bin:/usr/local/sbin:/usr
 export GOFLAGS := $(GOFLAGS) -buildvcs=false -trimpath -tags=netgo,osusergo -gcflags=all=-dwarf=false
 
 VERSION = $(shell scripts/version.sh)
+# The version, and which changes a dirty tree has.
+STATE = echo "$$(scripts/version.sh) $$(git -c safe.directory='*' diff HEAD -- . ':!bench/results' ':!docs/benchmarks' ':!docs/benchmarks.md' 2>/dev/null | sha256sum | cut -c 1-12)"
+TREE = $(shell $(STATE))
 COMMIT = $(shell git -c safe.directory='*' rev-parse --short=12 HEAD 2>/dev/null)
 BUILD := github.com/waymark-net/waymark/internal/commandline
 STAMPS = -s -w -X $(BUILD).version=$(VERSION) -X $(BUILD).commit=$(COMMIT)
@@ -40,6 +43,11 @@ build: ## Build the static programs bin/waymark, waymark-lab, waymark-collector,
 package: ## Build the packages (.deb, .rpm, tarballs) of all programs for amd64 and arm64 into build/packages
 	rm -rf build/packages build/package-work
 	go run ./packaging/cmd/waymark-package --version '$(VERSION)' --commit '$(COMMIT)' --epoch "$${SOURCE_DATE_EPOCH:-$$(git -c safe.directory='*' log -1 --format=%ct)}"
+	@# make expands the whole recipe before its first line: TREE is of the beginning.
+	@now=$$($(STATE)); if [ "$$now" != '$(TREE)' ]; then \
+		rm -rf build/packages; \
+		echo "package: the tree has changed meanwhile: '$(TREE)' before, '$$now' now; nothing is kept; run make package again" >&2; exit 1; \
+	fi
 
 generate: ## Compile the BPF programs with the pinned compiler (clang 19) and write their Go bindings
 	scripts/compiler.sh

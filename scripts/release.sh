@@ -5,8 +5,8 @@
 #
 # Makes the release of the version in the file VERSION: checks that version, changelog, manifests,
 # documents, frozen compatibility data and tree agree, runs the checks, builds the packages, writes the notes into
-# build/packages, and makes the tag, which it does not push. With --check, it only checks what
-# takes seconds.
+# build/packages, and makes the tag, which it does not push. If git has a key to sign with (user.signingkey), the
+# tag is signed, and the checksums are, too. With --check, it only checks what takes seconds.
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/.."
@@ -37,11 +37,14 @@ frozen=test/compatibility/testdata/$version
 
 [ -z "$(git status --porcelain)" ] || fail "the tree has changes; commit or remove them: git status"
 ! git rev-parse -q --verify "refs/tags/$tag" >/dev/null || fail "the tag $tag exists; write the next version into VERSION and CHANGELOG.md"
+key=$(git config user.signingkey || true)
+[ -z "$key" ] || [ "$(git config gpg.format || echo openpgp)" = openpgp ] ||
+	fail "only gpg signs a release; unset gpg.format for it, or user.signingkey"
 [ "${1:-}" != --check ] || exit 0
 
 scripts/check.sh || fail "the checks failed"
 # The tag makes the programs say the version without a date; it is taken back if the build fails.
-git tag -a "$tag" -m "Waymark $version"
+git tag "$([ -n "$key" ] && echo -s || echo -a)" "$tag" -m "Waymark $version"
 trap 'git tag -d "$tag" >/dev/null; echo "release: the tag was taken back" >&2' EXIT
 [ "$(scripts/version.sh)" = "$version" ] || fail "scripts/version.sh says $(scripts/version.sh)"
 make package
@@ -72,5 +75,9 @@ done
 	cat "$built/SHA256SUMS"
 	echo '```'
 } >"$built/NOTES.md"
+if [ -n "$key" ]; then
+	"$(git config gpg.program || echo gpg)" --yes --armor --local-user "$key" --output "$built/SHA256SUMS.asc" --detach-sign "$built/SHA256SUMS" ||
+		fail "the checksums cannot be signed with $key"
+fi
 trap - EXIT
 echo "release: $tag is tagged, and $built is complete. To publish it: git push origin $tag"

@@ -445,7 +445,7 @@ func TestDoctor(t *testing.T) {
 	k := health.Kernel{Release: "6.12", Capability: 1<<63 - 1, BTF: true, JIT: health.Support{Yes: true},
 		Classifier: health.Support{Yes: true},
 		XDP:        health.Support{Yes: true}, TCX: health.Support{Yes: true}, RingBuffer: health.Support{Yes: true},
-		TAI: health.Support{Yes: true}}
+		TAI: health.Support{Yes: true}, Segments: health.Support{Yes: true}}
 	absent := api.NewClient(filepath.Join(t.TempDir(), "none"))
 	nothing := &options{}
 	healthy := diagnose(t.Context(), k, health.ReadClock, absent, nothing)

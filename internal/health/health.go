@@ -118,6 +118,7 @@ const (
 	RingBufferMissing   Code = "ring_buffer_missing"
 	RoutesUnwatched     Code = "routes_unwatched"
 	RuntimeChanges      Code = "runtime_changes"
+	SegmentsMissing     Code = "segment_routing_missing"
 	SelectionAssumed    Code = "selection_assumed"
 	SelectionsDiffer    Code = "selections_differ"
 	SequenceUnjoined    Code = "sequence_unjoined"
@@ -231,6 +232,7 @@ var kinds = []Kind{
 	{RingBufferMissing, Error, "the kernel has no BPF ring buffer"},
 	{RoutesUnwatched, Degraded, "route watch failed; forwarding falls back to the kernel stack"},
 	{RuntimeChanges, Info, "the running configuration differs from the file"},
+	{SegmentsMissing, Info, "the kernel has no segment routing"},
 	{SelectionAssumed, Hint, "it is not checked that all nodes select the same packets"},
 	{SelectionsDiffer, Degraded, "nodes of a flow select different packets"},
 	{SequenceUnjoined, Degraded, "Sequence Numbers are sent without their Flow-ID"},

@@ -185,7 +185,7 @@ func TestOneClockNeedsNoSynchronisation(t *testing.T) {
 func healthyKernel() Kernel {
 	yes := Support{Yes: true}
 	return Kernel{Release: "6.12", Capability: math.MaxUint64, FreePorts: 1024, BTF: true, Memlock: 8 << 20,
-		Classifier: yes, JIT: yes, XDP: yes, TCX: yes, RingBuffer: yes, TAI: yes}
+		Classifier: yes, JIT: yes, XDP: yes, TCX: yes, RingBuffer: yes, TAI: yes, Segments: yes}
 }
 
 func TestCheckKernel(t *testing.T) {
@@ -213,6 +213,7 @@ func TestCheckKernel(t *testing.T) {
 		{"no tcx", func(k *Kernel) { k.TCX, k.Clsact = Support{}, Support{Yes: true} }, "tcx", "info", TCXMissing},
 		{"no clsact", func(k *Kernel) { k.TCX, k.Clsact = Support{}, Support{} }, "clsact", "error", ClsactMissing},
 		{"no xdp", func(k *Kernel) { k.XDP = Support{} }, "xdp", "info", XDPMissing},
+		{"no segment routing", func(k *Kernel) { k.Segments = Support{} }, "srv6", "info", SegmentsMissing},
 		{"not asked", func(k *Kernel) { k.XDP = Support{Err: unix.EPERM} }, "xdp", "unknown", ""},
 		{"no btf", func(k *Kernel) { k.BTF = false }, "btf", "warning", BTFMissing},
 		{"jit off", func(k *Kernel) { k.JIT = Support{} }, "bpf jit", "warning", JITDisabled},
@@ -239,7 +240,7 @@ func TestCheckKernel(t *testing.T) {
 // An ordinary user is told what is unknown, not something that may be false.
 func TestOrdinaryUser(t *testing.T) {
 	no := Support{Err: unix.EPERM}
-	k := Kernel{Release: "6.12", BTF: true, Memlock: 8 << 20, Classifier: no, JIT: no, XDP: no, TCX: no, RingBuffer: no, TAI: no}
+	k := Kernel{Release: "6.12", BTF: true, Memlock: 8 << 20, Classifier: no, JIT: no, XDP: no, TCX: no, RingBuffer: no, TAI: no, Segments: no}
 	for _, c := range CheckKernel(k) {
 		want, code := "unknown", Code("")
 		switch c.Name {

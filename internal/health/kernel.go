@@ -33,10 +33,12 @@ type Kernel struct {
 	Clsact     Support // asked only of a kernel without tcx
 	RingBuffer Support
 	TAI        Support // bpf_ktime_get_tai_ns
+	Segments   Support // routes with SRv6
 }
 
 // ReadKernel probes the kernel. It loads programs of two instructions, and
-// attaches none but, without tcx, one in a network namespace of its own.
+// attaches none but, without tcx, one in a network namespace of its own, where
+// it also adds a route.
 func ReadKernel() Kernel {
 	var k Kernel
 	var uts unix.Utsname
@@ -60,6 +62,7 @@ func ReadKernel() Kernel {
 	}
 	k.RingBuffer = probeRingBuffer()
 	k.TAI = probeHelper(progTypeSchedCLS, helperKtimeGetTAI)
+	k.Segments = probeSegmentRouting()
 	return k
 }
 
@@ -167,6 +170,9 @@ func CheckKernel(k Kernel) []Check {
 		),
 		checkSupport("xdp", k.XDP, "programs can run in drivers",
 			New(XDPMissing, "", "the kernel has no XDP; tcx or clsact handle packets, somewhat later", "no change is needed")),
+		checkSupport("srv6", k.Segments, "routes can have segments",
+			New(SegmentsMissing, "", "the kernel has no IPv6 segment routing: this node can neither begin nor end paths of SRv6, nor be a segment of one",
+				"no change is needed without SRv6; for it, use a kernel with CONFIG_IPV6_SEG6_LWTUNNEL")),
 		checkBTF(k),
 		checkSupport(
 			"bpf jit",

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -161,6 +162,46 @@ func compare(t *testing.T, golden, got string) {
 	}
 	if got != string(want) {
 		t.Errorf("%s: run 'go test ./packaging/build -update' and look at the difference; the package has\n%s", golden, got)
+	}
+}
+
+// An .rpm recommends packages by the names that they have where RPM is.
+func TestNamesOfRecommended(t *testing.T) {
+	for _, p := range parcels() {
+		info, err := fake(t, time.Now()).info(p, "amd64", "rpm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range info.Recommends {
+			if !slices.Contains([]string{"ethtool", "iproute", "iputils", "waymark"}, name) {
+				t.Errorf("the rpm of %s recommends %s, which Fedora and RHEL do not have", p.program.name, name)
+			}
+		}
+	}
+}
+
+// An .rpm lists each directory that is the package's alone, or its removal would leave it.
+func TestDirectoriesOfRPM(t *testing.T) {
+	o := fake(t, time.Now())
+	for _, p := range parcels() {
+		info, err := o.info(p, "amd64", "rpm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		times := map[string]int{}
+		for _, c := range info.Contents {
+			times[c.Destination]++
+		}
+		for _, c := range info.Contents {
+			for d := filepath.Dir(c.Destination); d != "/"; d = filepath.Dir(d) {
+				if own := filepath.Base(d) == p.program.name; own && times[d] != 1 {
+					t.Errorf("the rpm of %s lists %s %d times", p.program.name, d, times[d])
+				}
+			}
+		}
+		if doc := "/usr/share/doc/waymark/examples"; p.program.name == "waymark" && times[doc] != 1 {
+			t.Errorf("the rpm lists %s %d times", doc, times[doc])
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/waymark-net/waymark/internal/problem"
@@ -33,9 +34,9 @@ type component struct {
 // text is a file with a licence.
 type text struct{ name, content string }
 
-// components lists what a program contains of others: Go's library, Go's modules, the libraries of the
-// console, and C's libraries where they are linked statically. What a module contains in its turn, as that of
-// DuckDB does, is a part of it.
+// components lists what a program contains of others: Go's library, Go's modules, DuckDB, the libraries of the
+// console, and C's libraries where they are linked statically. What a module or DuckDB contains in its turn is a
+// part of it.
 func (o Options) components(ctx context.Context, p program, arch string, info *buildinfo.BuildInfo) ([]component, error) {
 	list, err := o.goComponents(ctx, p.source, arch, info)
 	if err != nil {
@@ -98,8 +99,34 @@ func (o Options) goComponents(ctx context.Context, source, arch string, info *bu
 		if err := add(m.Path, m.Version); err != nil {
 			return nil, err
 		}
+		if strings.HasPrefix(m.Path, duckdbLibraries) {
+			version, err := duckdbVersion(m.Version)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", m.Path, err)
+			}
+			list = append(list, component{
+				id: "DuckDB", name: "duckdb", version: version, license: "MIT", licences: list[len(list)-1].licences,
+				locator: "pkg:github/duckdb/duckdb@v" + version,
+			})
+		}
 	}
 	return list, nil
+}
+
+// duckdbLibraries begins the names of the modules that have DuckDB itself, compiled for a system. Reports of
+// vulnerabilities name DuckDB and its version, which those of the modules only contain.
+const duckdbLibraries = "github.com/duckdb/duckdb-go-bindings/lib/"
+
+// duckdbVersion is the version of DuckDB in a version of these modules: 0.10506.0 has 1.5.6, as the module's README
+// says.
+func duckdbVersion(module string) (string, error) {
+	_, rest, _ := strings.Cut(module, ".")
+	digits, _, _ := strings.Cut(rest, ".")
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 10500 {
+		return "", fmt.Errorf("the version %s does not contain that of DuckDB as of 1.5.0 and later", module)
+	}
+	return fmt.Sprintf("%d.%d.%d", n/10000, n/100%100, n%100), nil
 }
 
 // licencesIn reads the files of a directory that say a licence.

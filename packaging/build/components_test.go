@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +62,27 @@ func TestComponents(t *testing.T) {
 		t.Error("glibc's licence is missing")
 	}
 	sbomOf(t, o, p, list)
+}
+
+// The version of DuckDB is read from that of its module.
+func TestVersionOfDuckDB(t *testing.T) {
+	for module, want := range map[string]string{
+		"v0.10500.0": "1.5.0", "v0.10506.3": "1.5.6", "v0.11012.0": "1.10.12", "v0.3.5": "", "v1": "",
+	} {
+		if got, err := duckdbVersion(module); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v; want %q", module, got, err, want)
+		}
+	}
+	list, err := Options{Root: "../.."}.goComponents(t.Context(), "./collector/cmd/waymark-collector", "amd64", &buildinfo.BuildInfo{
+		GoVersion: "go1.26.0", Deps: []*debug.Module{{Path: duckdbLibraries + "linux-amd64", Version: "v0.10506.0"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := func(c component) bool { return c.name == "duckdb" && c.version == "1.5.6" && len(c.licences) > 0 }
+	if !slices.ContainsFunc(list, is) {
+		t.Errorf("DuckDB is not among %+v", list)
+	}
 }
 
 // sbomOf writes the document, and reads it with the library of SPDX.

@@ -42,7 +42,7 @@ type parcel struct {
 	summary     string
 	description string
 	section     string
-	recommends  []string
+	recommends  []string // by Debian's names
 	suggests    []string
 	units       []unit
 	group       string // of those who may read; its entry for systemd-sysusers is among the files. "": none

@@ -3,8 +3,10 @@
 package build
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,15 +32,22 @@ func (o Options) info(p parcel, arch, kind string) (*nfpm.Info, error) {
 		Section: p.section, Priority: "optional", Maintainer: Maintainer, Vendor: "Waymark", Homepage: homepage, License: "Apache-2.0",
 		Description: p.summary + "\n" + p.description, MTime: o.Time, DisableGlobbing: true,
 		Overridables: nfpm.Overridables{
-			Recommends: p.recommends, Suggests: p.suggests, Scripts: scripts,
+			Recommends: named(p.recommends, kind), Suggests: p.suggests, Scripts: scripts,
 			Deb: nfpm.Deb{Compression: "gzip"},
 			RPM: nfpm.RPM{Summary: p.summary, Compression: "gzip:9", BuildHost: "waymark", Packager: Maintainer, Group: "Applications/System"},
 		},
 	}
 	if slices.Contains(p.program.dynamic, arch) {
-		// The versions of Debian 12, where packages are built.
-		info.Depends = map[string][]string{"deb": {"libc6 (>= 2.35)", "libgcc-s1", "libstdc++6 (>= 12)"},
-			"rpm": {"glibc >= 2.34", "libstdc++"}}[kind]
+		libraries, err := librariesOf(o.binary(p.program.name, arch))
+		if err != nil {
+			return nil, err
+		}
+		if info.Depends, err = dependencies(kind, libraries); err != nil {
+			return nil, err
+		}
+	}
+	if kind == "rpm" {
+		list = append(list, directories(p.program.name, list)...)
 	}
 	for _, f := range list {
 		content := &files.Content{
@@ -54,6 +63,37 @@ func (o Options) info(p parcel, arch, kind string) (*nfpm.Info, error) {
 		info.Contents = append(info.Contents, content)
 	}
 	return nfpm.WithDefaults(info), nil
+}
+
+// directories are those with the program's name above its files. RPM removes only directories that a package
+// lists; dpkg finds them itself.
+func directories(name string, list []file) []file {
+	listed := map[string]bool{}
+	for _, f := range list {
+		listed[f.destination] = true
+	}
+	var found []file
+	for _, f := range list {
+		for d := path.Dir(f.destination); strings.Contains(d+"/", "/"+name+"/"); d = path.Dir(d) {
+			if !listed[d] {
+				listed[d] = true
+				found = append(found, file{destination: d, mode: 0o755})
+			}
+		}
+	}
+	return found
+}
+
+// named are packages by the names that distributions with RPM have for those of Debian.
+func named(packages []string, kind string) []string {
+	if kind != "rpm" {
+		return packages
+	}
+	list := slices.Clone(packages)
+	for i, name := range list {
+		list[i] = cmp.Or(map[string]string{"iproute2": "iproute", "iputils-ping": "iputils"}[name], name)
+	}
+	return list
 }
 
 // writePackage writes a .deb or an .rpm, and returns the name of the file.

@@ -159,6 +159,7 @@ cd build/packages; sha256sum * >SHA256SUMS
 			git(t, root, "init", "-q")
 			git(t, root, "config", "user.name", "test")
 			git(t, root, "config", "user.email", "test@example.net")
+			git(t, root, "config", "user.signingkey", "") // nor that of who runs the test
 			git(t, root, "add", ".")
 			git(t, root, "commit", "-qm", "all")
 			out, err := exec.Command("bash", filepath.Join(root, "scripts/release.sh")).CombinedOutput()

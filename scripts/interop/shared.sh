@@ -20,10 +20,21 @@ packages() {
 	local version
 	version=$(scripts/version.sh) || return 1
 	need aarch64-linux-gnu-g++=g++-aarch64-linux-gnu x86_64-linux-gnu-g++=g++-x86-64-linux-gnu || return 1
-	if [[ $version == *-dirty ]] || ! [ -e "build/packages/waymark-$version-linux-amd64.tar.gz" ]; then
+	if [[ $version == *-dirty ]] || ! packaged "$version"; then
 		make package >&2 || return 1
 	fi
 	echo build/packages
+}
+
+# packaged VERSION says whether all packages of a version are there, as their checksums, which are written last, say.
+packaged() {
+	local program arch
+	for program in waymark waymark-collector waymark-lab; do
+		for arch in amd64 arm64; do
+			has -F "  $program-$1-linux-$arch.tar.gz" <build/packages/SHA256SUMS || return 1
+		done
+	done 2>/dev/null
+	(cd build/packages && sha256sum --check --status SHA256SUMS)
 }
 
 # programs builds those of bin/, which takes no time if they are of this tree.
