@@ -58,6 +58,11 @@ func objects(t *testing.T, text string) map[string]any {
 // that an agent accepts.
 func check(t *testing.T, text string) {
 	t.Helper()
+	if os.Getenv("WAYMARK_KUBERNETES") != "" {
+		if err := kubernetes(t).validate(text); err != nil {
+			t.Error(err)
+		}
+	}
 	found, set := objects(t, text), daemonSet(t, text)
 	pod := set.Spec.Template.Spec
 	if !pod.HostNetwork || pod.HostPID || pod.HostIPC || len(pod.Containers) != 1 || len(pod.InitContainers) != 0 {
