@@ -17,7 +17,7 @@
 #   container     runc runs the images, with the capabilities that they are documented to need; Compose's own
 #                 library reads the file for Compose
 #   kubernetes    the manifest and the Helm chart, compared with the schemas of Kubernetes; builds helm
-#   dashboards    a Prometheus that scrapes an agent answers each query of the dashboards
+#   dashboards    a Prometheus that scrapes a lab's agents and collectors has values for each query of the dashboards
 #   infinity      the backend of Grafana's Infinity data source asks a collector what docs/how-to/grafana.md says
 #   jaeger        a Jaeger, built from its Go module, has the paths that an agent sends by OTLP
 #   frr           FRR routes a network by IS-IS, and Waymark measures its SRv6 tunnel (examples/frr-srv6)
