@@ -170,7 +170,7 @@ func TestChart(t *testing.T) {
 func TestChartOfEdges(t *testing.T) {
 	text := helm(t, "template", "edge", "../helm/waymark", "--namespace", "oam",
 		"--set", "existingConfigMap=edges,image.repository=registry.example/waymark,image.tag=1.2.3",
-		"--set", "nodeSelector.role=edge,imagePullSecrets[0].name=pull,secrets={keys,tls.example}",
+		"--set", "nodeSelector.role=edge,imagePullSecrets[0].name=pull,secrets={keys,tls.example},seLinuxOptions.type=spc_t",
 		"--set-json", `affinity={"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":`+
 			`[{"matchExpressions":[{"key":"role","operator":"In","values":["edge"]}]}]}}}`)
 	check(t, text)
@@ -179,7 +179,8 @@ func TestChartOfEdges(t *testing.T) {
 	}
 	pod := daemonSet(t, text).Spec.Template.Spec
 	if pod.NodeSelector["role"] != "edge" || pod.Containers[0].Image != "registry.example/waymark:1.2.3" ||
-		pod.ImagePullSecrets[0].Name != "pull" || pod.Affinity.NodeAffinity == nil ||
+		pod.ImagePullSecrets[0].Name != "pull" ||
+		pod.Containers[0].SecurityContext.SELinuxOptions.Type != "spc_t" || pod.Affinity.NodeAffinity == nil ||
 		!slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.ConfigMap != nil && v.ConfigMap.Name == "edges" }) {
 		t.Errorf("%+v", pod)
 	}
