@@ -14,8 +14,8 @@
 #   debian13      the same with Debian 13
 #   ansible       the role of packaging/ansible on a fresh Debian 12, over ssh
 #   rpm           rpm reads the packages, and installs them into an empty root
-#   container     runc runs the images, with the capabilities that they are documented to need; Compose's own
-#                 library reads the file for Compose
+#   container     runc and podman run the images, with the capabilities that they are documented to need;
+#                 podman-compose starts the file for Compose, and Compose's own library reads it
 #   kubernetes    the manifest and the Helm chart, compared with the schemas of Kubernetes; builds helm
 #   dashboards    a Prometheus that scrapes a lab's agents and collectors has values for each query of the dashboards
 #   infinity      the backend of Grafana's Infinity data source asks a collector what docs/how-to/grafana.md says
