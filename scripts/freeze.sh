@@ -3,8 +3,8 @@
 #
 # Writes test/compatibility/testdata/VERSION: the configurations of the examples and of the packages,
 # what this version makes of them, a record of every kind, messages of IPFIX with the records that
-# this version's collector makes of them, and the names of metrics, warnings, outcomes, commands, the
-# collector's settings and its API. Later versions must load, or still have, them.
+# this version's collector makes of them, and the names of metrics, warnings, outcomes, commands with
+# their exit codes, settings and keys of the APIs. Later versions must load, or still have, them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

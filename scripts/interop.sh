@@ -16,10 +16,10 @@
 #   ansible       the role of packaging/ansible on a fresh Debian 12, over ssh
 #   rpm           rpm reads the packages, and installs, upgrades and removes them, with their scripts, under systemd;
 #                 what the one for arm64 that is not static asks for is what readelf says
-#   container     runc runs the images, with the capabilities that they are documented to need; Compose's own
-#                 library reads the file for Compose
-#   kubernetes    the manifest and the Helm chart, decoded strictly into the types of Kubernetes; builds helm
-#   dashboards    a Prometheus that scrapes an agent answers each query of the dashboards
+#   container     runc and podman run the images, with the capabilities that they are documented to need;
+#                 podman-compose starts the file for Compose, and Compose's own library reads it
+#   kubernetes    the manifest and the Helm chart, compared with the schemas of Kubernetes; builds helm
+#   dashboards    a Prometheus that scrapes a lab's agents and collectors has values for each query of the dashboards
 #   infinity      the backend of Grafana's Infinity data source asks a collector what docs/how-to/grafana.md says
 #   jaeger        a Jaeger, built from its Go module, has the paths that an agent sends by OTLP
 #   frr           FRR routes a network by IS-IS, and Waymark measures its SRv6 tunnel (examples/frr-srv6)
@@ -108,12 +108,13 @@ step_container() {
 	go test -tags interop -count=1 -v ./packaging/container && scripts/interop/container.sh
 }
 
-# helm is built from source, outside this project's modules.
+# helm is built from source, outside this project's modules. The schemas are of the release whose types the test has.
 step_kubernetes() {
-	local tools=$PWD/build/interop/tools
+	local tools=$PWD/build/interop/tools sources
+	sources=$(module_at k8s.io/kubernetes "$(sed -n 's|^\tk8s.io/api v0|v1|p' packaging/go.mod)") || return 1
 	command -v helm >/dev/null || [ -x "$tools/helm" ] || GOFLAGS='' GOWORK=off GOBIN=$tools go install helm.sh/helm/v3/cmd/helm@v3.18.6 ||
 		skip "the chart is not rendered, because helm could not be built"
-	PATH=$PATH:$tools go test -tags interop -count=1 -v ./packaging/kubernetes
+	WAYMARK_KUBERNETES=$sources PATH=$PATH:$tools go test -tags interop -count=1 -v ./packaging/kubernetes
 }
 
 step_dashboards() { scripts/interop/dashboards.sh; }

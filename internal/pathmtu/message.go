@@ -29,27 +29,42 @@ var (
 )
 
 const (
-	typeTooBig   = 2
-	icmpLen      = 8 // type, code, checksum, MTU
-	ipv6Len      = 40
-	nextHopByHop = 0
-	nextIPv6     = 41
+	typeTooBig = 2
+	icmpLen    = 8 // type, code, checksum, MTU
+	ipv6Len    = 40
+
+	nextHopByHop    = 0
+	nextIPv6        = 41
+	nextDestination = 60
 )
+
+// after returns the next header after an extension header and what follows, or IPv6 where the quote ends before.
+func after(header []byte) (next byte, rest []byte) {
+	switch len(header) {
+	case 0:
+		return nextIPv6, nil
+	case 1:
+		return header[0], nil
+	}
+	length := (int(header[1]) + 1) * 8
+	return header[0], header[min(length, len(header)):]
+}
 
 // ParseTooBig reads a message from its ICMPv6 header on; the kernel has checked
 // the checksum. The quoted packet must be a tunneled one, as far as it is quoted:
-// an IPv6 header, a Hop-by-Hop header unless some node has removed it, IPv6. The
-// error is ErrMalformed or ErrNotTunnels.
+// an IPv6 header, a Hop-by-Hop header unless some node has removed it, a Destination
+// Options header if it has an Edge-to-Edge option (RFC 9486 §3), IPv6. The error is ErrMalformed or ErrNotTunnels.
 func ParseTooBig(message []byte) (TooBig, error) {
 	if len(message) < icmpLen+ipv6Len || message[0] != typeTooBig || message[icmpLen]>>4 != 6 {
 		return TooBig{}, ErrMalformed
 	}
 	quoted := message[icmpLen:]
-	next := quoted[6]
+	next, rest := quoted[6], quoted[ipv6Len:]
 	if next == nextHopByHop {
-		if next = nextIPv6; len(quoted) > ipv6Len {
-			next = quoted[ipv6Len]
-		}
+		next, rest = after(rest)
+	}
+	if next == nextDestination {
+		next, _ = after(rest)
 	}
 	if next != nextIPv6 {
 		return TooBig{}, ErrNotTunnels

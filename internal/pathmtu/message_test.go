@@ -27,6 +27,18 @@ func tooBig(mtu uint32) []byte {
 		outer.Header(1600-craft.HeaderLen), craft.Options(craft.IPv6InIPv6, 2, trace), inner.Header(1460)[:8])
 }
 
+// numbered puts a Destination Options header of 16 bytes, as an Edge-to-Edge option needs it, after the message's
+// Hop-by-Hop header, or into its place.
+func numbered(message []byte, next uint8, hopByHop bool) []byte {
+	e2e := craft.Options(next, 2, []byte{0x11, 10, 0, 0, 1, 44, 0x70, 0, 0, 0, 0, 1})
+	if message = slices.Insert(message, 64, e2e...); hopByHop {
+		message[48] = 60
+		return message
+	}
+	message[14] = 60
+	return slices.Delete(message, 48, 64)
+}
+
 func TestParseTooBig(t *testing.T) {
 	set := func(at int, b byte) func([]byte) []byte {
 		return func(m []byte) []byte { m[at] = b; return m }
@@ -43,6 +55,10 @@ func TestParseTooBig(t *testing.T) {
 		{"quoted up to the Hop-by-Hop header's first byte", func(m []byte) []byte { return m[:49] }, nil, right},
 		{"quoted up to the IPv6 header", func(m []byte) []byte { return m[:48] }, nil, right},
 		{"Hop-by-Hop header taken off", set(14, 41), nil, right},
+		{"Destination Options after the Hop-by-Hop header", func(m []byte) []byte { return numbered(m, craft.IPv6InIPv6, true) }, nil, right},
+		{"Destination Options alone", func(m []byte) []byte { return numbered(m, craft.IPv6InIPv6, false) }, nil, right},
+		{"quoted up to Destination Options", func(m []byte) []byte { return numbered(m, craft.IPv6InIPv6, true)[:64] }, nil, right},
+		{"Destination Options of UDP", func(m []byte) []byte { return numbered(m, craft.UDP, true) }, ErrNotTunnels, TooBig{}},
 		{"no length", func(m []byte) []byte { m[12], m[13] = 0, 0; return m }, nil,
 			TooBig{MTU: 1500, Source: source, Destination: destination}},
 		{"another type", set(0, 1), ErrMalformed, TooBig{}},
@@ -65,6 +81,8 @@ func FuzzParseTooBig(f *testing.F) {
 	for _, n := range []int{0, 7, 8, 47, 48, 49, 72} {
 		f.Add(tooBig(1500)[:n])
 	}
+	f.Add(numbered(tooBig(1500), craft.IPv6InIPv6, true))
+	f.Add(numbered(tooBig(1500), craft.UDP, false))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		big, err := ParseTooBig(message)
 		if err != nil {
@@ -76,7 +94,7 @@ func FuzzParseTooBig(f *testing.F) {
 		if message[0] != 2 || !big.Source.IsValid() || !big.Destination.IsValid() || big.Length < 0 || big.Length > maxMTU {
 			t.Errorf("%x: %+v", message, big)
 		}
-		if next := message[14]; next != 41 && (next != 0 || len(message) > 48 && message[48] != 41) {
+		if next := message[14]; next != 41 && next != 60 && (next != 0 || len(message) > 48 && message[48] != 41 && message[48] != 60) {
 			t.Errorf("%x is about no tunnel: %+v", message, big)
 		}
 	})

@@ -7,6 +7,7 @@
 package kubernetes
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
@@ -57,11 +58,12 @@ func objects(t *testing.T, text string) map[string]any {
 // that an agent accepts.
 func check(t *testing.T, text string) {
 	t.Helper()
-	found := objects(t, text)
-	set, ok := found["DaemonSet"].(*appsv1.DaemonSet)
-	if !ok {
-		t.Fatalf("no DaemonSet in\n%s", text)
+	if os.Getenv("WAYMARK_KUBERNETES") != "" {
+		if err := kubernetes(t).validate(text); err != nil {
+			t.Error(err)
+		}
 	}
+	found, set := objects(t, text), daemonSet(t, text)
 	pod := set.Spec.Template.Spec
 	if !pod.HostNetwork || pod.HostPID || pod.HostIPC || len(pod.Containers) != 1 || len(pod.InitContainers) != 0 {
 		t.Errorf("the pod is %+v", pod)
@@ -106,52 +108,92 @@ func TestManifest(t *testing.T) {
 	check(t, string(text))
 	// As docs/how-to/containers.md does it with sed.
 	named := regexp.MustCompile(`image: waymark:.*`).ReplaceAllString(string(text), "image: registry.example/waymark:1.2.3")
-	set, ok := objects(t, named)["DaemonSet"].(*appsv1.DaemonSet)
-	if !ok || set.Spec.Template.Spec.Containers[0].Image != "registry.example/waymark:1.2.3" {
+	if set := daemonSet(t, named); set.Spec.Template.Spec.Containers[0].Image != "registry.example/waymark:1.2.3" {
 		t.Errorf("the manifest with another image has %+v", set)
 	}
 }
 
-func TestChart(t *testing.T) {
-	helm, err := exec.LookPath("helm")
+func daemonSet(t *testing.T, text string) *appsv1.DaemonSet {
+	t.Helper()
+	set, ok := objects(t, text)["DaemonSet"].(*appsv1.DaemonSet)
+	if !ok {
+		t.Fatalf("no DaemonSet in\n%s", text)
+	}
+	return set
+}
+
+// helm runs it on the chart, for the release of Kubernetes whose schemas are compared.
+func helm(t *testing.T, args ...string) string {
+	t.Helper()
+	program, err := exec.LookPath("helm")
 	if err != nil {
 		t.Skip("helm is not on the PATH; make interop builds it")
 	}
-	run := func(args ...string) string {
-		t.Helper()
-		out, err := exec.Command(helm, args...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("helm %v: %v\n%s", args, err, out)
-		}
-		return string(out)
+	out, err := exec.Command(program, append(args, "--kube-version", "1.33.0")...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("helm %v: %v\n%s", args, err, out)
 	}
-	run("lint", "--strict", "--kube-version", "1.33.0", "../helm/waymark")
-	check(t, strings.TrimPrefix(run("template", "waymark", "../helm/waymark", "--kube-version", "1.33.0"), "---\n"))
-	other := strings.TrimPrefix(
-		run(
-			"template",
-			"edge",
-			"../helm/waymark",
-			"--namespace",
-			"oam",
-			"--kube-version",
-			"1.33.0",
-			"--set",
-			"existingConfigMap=edges,image.repository=registry.example/waymark,image.tag=1.2.3",
-			"--set",
-			"nodeSelector.role=edge,imagePullSecrets[0].name=pull",
-		),
-		"---\n",
-	)
-	check(t, other)
-	found := objects(t, other)
-	if found["ConfigMap"] != nil {
+	return strings.TrimPrefix(string(out), "---\n")
+}
+
+func TestChart(t *testing.T) {
+	helm(t, "lint", "--strict", "../helm/waymark")
+	for name, values := range map[string][]string{
+		"as it is":         nil,
+		"to remove":        {"--set", "config=node: {}"}, // as docs/how-to/containers.md does it
+		"nothing optional": {"--set", "tolerations=null,resources=null,priorityClassName="},
+		"as packaged":      {"--set-file", "config=../config/node.yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := helm(t, append([]string{"template", "waymark", "../helm/waymark"}, values...)...)
+			check(t, text)
+			if name != "as it is" {
+				return
+			}
+			manifest, err := os.ReadFile("waymark.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			chart, own := objects(t, text)["ConfigMap"].(*corev1.ConfigMap), objects(t, string(manifest))["ConfigMap"].(*corev1.ConfigMap)
+			if strings.TrimSpace(chart.Data["node.yaml"]) != strings.TrimSpace(own.Data["node.yaml"]) {
+				t.Errorf("the chart has %q, the manifest %q", chart.Data, own.Data)
+			}
+			// One file is for all nodes.
+			c, err := config.Parse("node.yaml", []byte(own.Data["node.yaml"]))
+			if err != nil || c.Node.ID != nil || c.Node.IDWide != nil {
+				t.Errorf("the manifest gives all nodes one id: %+v, %v", c.Node, err)
+			}
+		})
+	}
+}
+
+func TestChartOfEdges(t *testing.T) {
+	text := helm(t, "template", "edge", "../helm/waymark", "--namespace", "oam",
+		"--set", "existingConfigMap=edges,image.repository=registry.example/waymark,image.tag=1.2.3",
+		"--set", "nodeSelector.role=edge,imagePullSecrets[0].name=pull,secrets={keys,tls.example},seLinuxOptions.type=spc_t",
+		"--set-json", `affinity={"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":`+
+			`[{"matchExpressions":[{"key":"role","operator":"In","values":["edge"]}]}]}}}`)
+	check(t, text)
+	if objects(t, text)["ConfigMap"] != nil {
 		t.Error("there is a ConfigMap besides the existing one")
 	}
-	pod := found["DaemonSet"].(*appsv1.DaemonSet).Spec.Template.Spec
+	pod := daemonSet(t, text).Spec.Template.Spec
 	if pod.NodeSelector["role"] != "edge" || pod.Containers[0].Image != "registry.example/waymark:1.2.3" ||
 		pod.ImagePullSecrets[0].Name != "pull" ||
+		pod.Containers[0].SecurityContext.SELinuxOptions.Type != "spc_t" || pod.Affinity.NodeAffinity == nil ||
 		!slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.ConfigMap != nil && v.ConfigMap.Name == "edges" }) {
 		t.Errorf("%+v", pod)
+	}
+	// Each Secret is mounted where values.yaml says, and only root reads it: agents refuse other keys.
+	found := map[string]string{}
+	for _, mount := range pod.Containers[0].VolumeMounts {
+		at := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
+		if secret := pod.Volumes[at].Secret; secret != nil && mount.ReadOnly && *secret.DefaultMode == 0o400 {
+			found[secret.SecretName] = mount.MountPath
+		}
+	}
+	want := map[string]string{"keys": "/etc/waymark-secrets/keys", "tls.example": "/etc/waymark-secrets/tls.example"}
+	if !maps.Equal(found, want) {
+		t.Errorf("Secrets are mounted at %q, want %q", found, want)
 	}
 }

@@ -6,7 +6,7 @@
 # packets keep their treatment until the next one has taken over. That of waymark-collector: read-only,
 # as its own user, without any capability, with a directory for what it keeps. Then podman loads the
 # archives, and runs both programs under the names that docs and packaging/container say, with its own
-# seccomp profile; skopeo copies all architectures.
+# seccomp profile; podman-compose starts both as packaging/container/compose.yaml says; skopeo copies all architectures.
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/../.."
@@ -40,7 +40,7 @@ clean() {
 }
 trap clean EXIT
 
-need umoci=umoci runc=runc podman=podman skopeo=skopeo jq=jq tshark=tshark ip=iproute2 ping=iputils-ping
+need umoci=umoci runc=runc podman=podman skopeo=skopeo jq=jq pip3=python3-pip nsenter=util-linux tshark=tshark ip=iproute2 ping=iputils-ping
 packages >/dev/null
 mkdir "$work/bpf" "$work/etc"
 
@@ -197,6 +197,48 @@ rm -rf "$work/kept" && mkdir "$work/kept" && chown 65532:65532 "$work/kept"
 engine "${run[@]}" --name collector --security-opt no-new-privileges -v "$work/collector:/etc/waymark-collector:ro" \
 	-v "$work/kept:/var/lib/waymark" "localhost/waymark-collector:$tag" >>"$work/log" 2>&1 || fail "podman does not run the collector"
 wait_for 30 engine exec collector waymark-collector status || fail "the collector does not answer under podman: $(engine logs collector 2>&1)"
+
+echo "- podman-compose starts both"
+engine rm --force --time 0 waymark collector >/dev/null
+# Debian 12 has 1.0.3, which knows no network_mode: host, and runs the health check by a shell.
+composer=$PWD/build/interop/podman-compose
+[ -x "$composer/bin/podman-compose" ] || pip3 install --quiet --root-user-action=ignore --target "$composer" podman-compose==1.5.0 ||
+	fail "podman-compose cannot be fetched"
+mkdir "$work/bin" "$work/over"
+cat >"$work/bin/podman" <<END
+#!/bin/sh
+exec $(command -v podman) --root $work/storage --runroot $work/runroot --tmpdir $work/podman --storage-driver vfs --cgroup-manager cgroupfs "\$@" </dev/null
+END
+chmod +x "$work/bin/podman"
+cat >"$work/containers.conf" <<END
+[containers]
+default_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]
+[engine]
+runtime = "runc"
+END
+# Not ip netns exec, whose /sys has no control groups.
+host=(nsenter --net="/run/netns/$node")
+# It runs podman-compose with the paths of the host that the file names, in a mount namespace of its own.
+export work composer
+"${host[@]}" unshare --mount --propagation private bash -euc '
+	mount -t tmpfs none "$work/over"
+	for at in etc var/log; do
+		mkdir -p "$work/over/$at/upper" "$work/over/$at/work"
+		mount -t overlay -o "lowerdir=/$at,upperdir=$work/over/$at/upper,workdir=$work/over/$at/work" none "/$at"
+	done
+	mkdir -p /etc/waymark /etc/waymark-collector /var/log/waymark
+	mount --bind "$work/etc" /etc/waymark
+	mount --bind "$work/collector" /etc/waymark-collector
+	mount -t bpf bpf /sys/fs/bpf
+	CONTAINERS_CONF=$work/containers.conf WAYMARK_VERSION=$0 PATH=$work/bin:$PATH PYTHONPATH=$composer \
+		"$composer/bin/podman-compose" -f packaging/container/compose.yaml up -d </dev/null
+' "$tag" >>"$work/log" 2>&1 || fail "podman-compose does not start the services"
+composed() { "${host[@]}" "$work/bin/podman" "$@"; }
+wait_for 30 composed exec waymark_agent_1 waymark status || fail "the agent does not serve under Compose: $(engine logs waymark_agent_1 2>&1)"
+composed exec waymark_agent_1 waymark status --json | jq -e '.interfaces[0].ingress_hook | length > 0' >/dev/null || fail "the agent under Compose serves no interface"
+composed healthcheck run waymark_agent_1 >>"$work/log" 2>&1 || fail "the health check of the agent fails"
+wait_for 30 composed exec waymark_collector_1 waymark-collector status || fail "the collector does not answer under Compose: $(engine logs waymark_collector_1 2>&1)"
+skip "no health check runs by itself under Compose, because podman needs systemd for it, which the step does not have"
 
 echo "- skopeo copies an archive, with all its architectures"
 skopeo copy -q --all oci-archive:"$(echo build/packages/waymark-[0-9]*.oci.tar)" "oci:$work/copied:$tag" || fail "skopeo does not copy the archive"

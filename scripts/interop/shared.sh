@@ -74,12 +74,19 @@ has() { grep "$@" >/dev/null; }
 
 not() { ! "$@"; }
 
+# module_at MODULE VERSION prints where the sources of a Go module are, which it fetches.
+module_at() {
+	local at
+	at=$(GOWORK=off go mod download -json "$1@$2" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
+	[ -n "$at" ] && echo "$at"
+}
+
 # module_copy MODULE VERSION DIRECTORY copies the sources of a Go module, to be built as they are,
 # with the replacements of their go.mod, which go install refuses.
 module_copy() {
 	local from
 	[ ! -e "$3/go.mod" ] || return 0
-	from=$(GOWORK=off go mod download -json "$1@$2" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p') && [ -n "$from" ] || return 1
+	from=$(module_at "$1" "$2") || return 1
 	mkdir -p "$(dirname "$3")" && rm -rf "$3.new" && cp -r "$from" "$3.new" && chmod -R u+w "$3.new" && mv "$3.new" "$3"
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package names lists what programs and people call by name, from the generated reference: what a later
-// version must still have.
+// Package names lists what programs and people call by name, from the generated reference and from the types of the
+// API: what a later version must still have.
 package names
 
 import (
@@ -17,13 +17,16 @@ import (
 )
 
 // Kinds are those of Read.
-var Kinds = []string{"metrics", "warnings", "outcomes", "commands", "collector-settings", "collector-api"}
+var Kinds = []string{"metrics", "warnings", "outcomes", "commands", "exit-codes", "settings", "api", "collector-settings", "collector-api"}
 
 // Read lists the names of a kind from the directory of the reference (docs/reference), sorted and each once:
 //
 //	metrics             NAME, and NAME{LABEL} for each of its labels
 //	warnings, outcomes  CODE
 //	commands            COMMAND, and COMMAND --FLAG for each of its flags
+//	exit-codes          COMMAND: NUMBER MEANING
+//	settings            KEY of a node's configuration, within its section: node.name
+//	api                 METHOD.KEY TYPE, for the answers to each method of the client of the agent's API
 //	collector-settings  KEY, within its section: store.age
 //	collector-api       METHOD PATH, the same with each parameter, and the properties of schemas
 func Read(directory, kind string) ([]string, error) {
@@ -42,10 +45,16 @@ func Read(directory, kind string) ([]string, error) {
 		list, err = from(read, codes, "outcomes.md")
 	case "commands":
 		list, err = from(read, commands, "cli.md", "waymark-collector.md")
+	case "exit-codes":
+		list, err = from(read, exitCodes, "cli.md", "waymark-collector.md")
+	case "settings":
+		list, err = from(read, settings, "configuration.md")
+	case "api":
+		list, err = answers()
 	case "collector-settings":
 		list, err = from(read, settings, "collector-configuration.md")
 	case "collector-api":
-		list, err = from(read, api, "collector-api.json")
+		list, err = from(read, openAPI, "collector-api.json")
 	default:
 		err = errors.New("there is no such kind of names: " + kind)
 	}
@@ -124,6 +133,27 @@ func commands(text string) (list []string, _ error) {
 	return list, nil
 }
 
+// exitCodes finds the paragraphs "Exit codes:" of the program and of its commands. A sentence after the codes is not one.
+func exitCodes(text string) (list []string, _ error) {
+	command := ""
+	for paragraph := range strings.SplitSeq(text, "\n\n") {
+		for _, mark := range []string{"# Commands of ", "## "} {
+			if heading, ok := strings.CutPrefix(strings.TrimSpace(paragraph), mark); ok {
+				command, _, _ = strings.Cut(heading, "\n")
+			}
+		}
+		codes, ok := strings.CutPrefix(strings.TrimSpace(paragraph), "Exit codes: ")
+		if !ok {
+			continue
+		}
+		codes, _, _ = strings.Cut(strings.Join(strings.Fields(codes), " "), ". ")
+		for code := range strings.SplitSeq(strings.TrimSuffix(codes, "."), "; ") {
+			list = append(list, command+": "+code)
+		}
+	}
+	return list, nil
+}
+
 // settings finds keys in the tables below the headings of their sections: "Top level", or the section's path.
 func settings(text string) (list []string, _ error) {
 	section := ""
@@ -140,8 +170,8 @@ func settings(text string) (list []string, _ error) {
 	return list, nil
 }
 
-// api lists what a document of OpenAPI offers.
-func api(text string) (list []string, _ error) {
+// openAPI lists what a document of OpenAPI offers.
+func openAPI(text string) (list []string, _ error) {
 	type object struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 	}

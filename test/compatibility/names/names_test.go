@@ -18,6 +18,11 @@ func TestRead(t *testing.T) {
 		"outcomes": {"not_ipv6", "trace_filled"},
 		"commands": {"waymark", "waymark --json", "waymark --socket", "waymark agent run", "waymark agent run --config",
 			"waymark agent run --one-clock", "waymark-collector", "waymark-collector run --config"},
+		"exit-codes": {"waymark: 1 failure, or errors found by a check", "waymark config check: 0 no errors", "waymark-collector: 2 wrong usage",
+			"waymark trace: 0 a probe was answered, or the screen of --live was left before"},
+		"settings": {"node", "node.id", "interfaces[].boundary", "encapsulations[].match.destination"},
+		"api": {"Status.node object", "Status.node.id number", "Status.interfaces[].hooks[].mode string", "Status.started value",
+			"Warnings[].code string", "Reload.warnings[].cure string"},
 		"collector-settings": {"store", "store.age", "listen", "tls.client-ca"},
 		"collector-api":      {"GET /v1/changes", "GET /v1/changes since"},
 	} {
@@ -42,12 +47,18 @@ func TestRead(t *testing.T) {
 // A document whose layout has changed is an error, not one without names.
 func TestReadNothing(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"metrics.md", "warnings.md", "outcomes.md", "cli.md", "waymark-collector.md", "collector-configuration.md"} {
+	documents := []string{
+		"metrics.md", "warnings.md", "outcomes.md", "cli.md", "waymark-collector.md", "configuration.md", "collector-configuration.md",
+	}
+	for _, name := range documents {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("# Nothing\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, kind := range Kinds {
+		if kind == "api" { // it is in no document
+			continue
+		}
 		if list, err := Read(dir, kind); err == nil || len(list) != 0 {
 			t.Errorf("%s: %q, %v", kind, list, err)
 		}
