@@ -119,7 +119,7 @@ var layers = map[string]string{
 	"internal/collect/sender":           "ipfix",
 	"internal/collect/pathmetrics":      "internal/exponential internal/metrics internal/record",
 	"internal/collect/known":            "ioam internal/collect/join internal/record",
-	"internal/recordfilter":             "ioam internal/instant internal/nearword internal/record",
+	"internal/recordfilter":             "ioam internal/instant internal/nearword internal/problem internal/record",
 	"internal/recordfilter/filterflags": "internal/commandline internal/recordfilter",
 
 	// What records of a time say together: no clock, no input, no output.
@@ -130,8 +130,8 @@ var layers = map[string]string{
 	"internal/yamlfile": "internal/inputfile internal/nearword internal/problem internal/shellword",
 	"internal/address":  "internal/problem",
 	"internal/config":   "ioam srv6 internal/address internal/inputfile internal/loss internal/lossquery internal/nodenames internal/pot internal/record internal/secretfile internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/sink/otlpsink internal/stamp/keyfile internal/model internal/problem internal/yamlfile",
-	"internal/iproute2": "ioam srv6 internal/config internal/model internal/shellword",
-	"internal/api":      "ioam internal/config internal/health internal/insight internal/instant internal/model internal/nodenames internal/pathmtu internal/recordfilter",
+	"internal/iproute2": "ioam srv6 internal/config internal/model internal/problem internal/shellword",
+	"internal/api":      "ioam internal/config internal/health internal/insight internal/instant internal/model internal/nodenames internal/pathmtu internal/problem internal/recordfilter",
 	"internal/health":   "ioam internal/instant internal/model internal/problem",
 	// The agent: what its services have in common, the services by subject, which do not
 	// know each other, and what puts all together.
