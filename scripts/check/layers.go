@@ -142,7 +142,7 @@ var layers = map[string]string{
 	"internal/agent/probe": "ioam internal/agent/service internal/api internal/config internal/eventlog internal/health internal/instant internal/metrics internal/pathtrace/monitor internal/problem internal/record internal/stamp/keyfile",
 	"internal/agent/report": "ioam internal/exponential internal/nodenames internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/eventlog internal/health internal/insight internal/instant internal/kernelevents internal/loopback internal/loss internal/problem " +
 		"internal/metrics internal/model internal/record internal/recordfilter internal/reference internal/replacefile internal/sink",
-	"internal/agent/queues": "internal/agent/service internal/api internal/config internal/datapath/queue internal/exponential internal/health internal/insight internal/instant internal/metrics internal/model internal/record internal/replacefile",
+	"internal/agent/queues": "internal/agent/service internal/api internal/config internal/datapath/queue internal/exponential internal/health internal/insight internal/instant internal/metrics internal/model internal/problem internal/record internal/replacefile",
 	"internal/agent/tunnel": "internal/agent/service internal/api internal/config internal/health internal/icmpv6 internal/metrics internal/model internal/pathmtu internal/reference internal/replacefile internal/socketdrops internal/tunnelerror",
 	// Who has which network namespace of the machine.
 	"internal/agent/instances": "internal/api internal/datapath internal/health internal/problem",
