@@ -55,13 +55,13 @@ var layers = map[string]string{
 	// The rooms of the data plane: none knows the package above.
 	"internal/datapath/bpf":        "",
 	"internal/datapath/undo":       "",
-	"internal/datapath/attach":     "internal/datapath/undo internal/model",
-	"internal/datapath/compile":    "ioam internal/datapath/attach internal/datapath/bpf internal/datapath/flows internal/datapath/measure internal/datapath/rings internal/model",
+	"internal/datapath/attach":     "internal/datapath/undo internal/model internal/problem",
+	"internal/datapath/compile":    "ioam internal/datapath/attach internal/datapath/bpf internal/datapath/flows internal/datapath/measure internal/datapath/rings internal/model internal/problem",
 	"internal/datapath/delays":     "ioam internal/datapath/bpf internal/exponential internal/model",
 	"internal/datapath/flows":      "ioam internal/datapath/bpf internal/edgetoedge internal/kernelclock internal/model",
 	"internal/datapath/forward":    "internal/datapath/bpf internal/kernelclock internal/model",
-	"internal/datapath/measure":    "srv6 internal/coverage internal/datapath/bpf internal/loss internal/model",
-	"internal/datapath/queue":      "internal/datapath/attach internal/datapath/bpf internal/exponential internal/model",
+	"internal/datapath/measure":    "srv6 internal/coverage internal/datapath/bpf internal/loss internal/model internal/problem",
+	"internal/datapath/queue":      "internal/datapath/attach internal/datapath/bpf internal/exponential internal/model internal/problem",
 	"internal/datapath/specialize": "",
 	"internal/datapath/rings":      "ioam internal/datapath/bpf internal/datapath/flows internal/model",
 
