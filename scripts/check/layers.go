@@ -72,7 +72,7 @@ var layers = map[string]string{
 	"internal/delay":       "",
 	"internal/exponential": "",
 	"internal/edgetoedge":  "ioam",
-	"internal/loss":        "internal/delay",
+	"internal/loss":        "internal/delay internal/problem",
 	// When interfaces were counted. It reads the clock to forget.
 	"internal/coverage": "internal/loss",
 
@@ -112,7 +112,7 @@ var layers = map[string]string{
 	"internal/sink/jsonl":     "ioam internal/columns internal/problem internal/record internal/sink internal/yamlfile",
 	"internal/sink/ipfixsink": "ioam ipfix internal/address internal/inputfile internal/instant internal/problem internal/record internal/sink internal/yamlfile",
 	"internal/sink/otlpsink":  "ioam internal/exponential internal/metrics internal/problem internal/record internal/secretfile internal/sink internal/yamlfile",
-	"internal/decode":         "ioam internal/ipv6 internal/record",
+	"internal/decode":         "ioam internal/ipv6 internal/problem internal/record",
 	"internal/collect": "ioam ipfix internal/address internal/collect/join internal/collect/known internal/health internal/inputfile internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/problem internal/record internal/sink " +
 		"internal/replacefile internal/socketdrops",
 	"internal/collect/join":             "ioam internal/record",
@@ -183,7 +183,7 @@ var layers = map[string]string{
 	"collector/internal/access":   "collector/internal/store internal/inputfile internal/problem",
 	"collector/internal/settings": "collector/internal/access collector/internal/store internal/collect internal/collect/join internal/inputfile internal/problem internal/record internal/secretfile internal/sink internal/sink/jsonl internal/sink/otlpsink internal/yamlfile ipfix",
 	"collector/internal/store":    "internal/problem internal/instant internal/record internal/sink ioam internal/replacefile",
-	"collector/internal/live":     "internal/record internal/sink",
+	"collector/internal/live":     "internal/problem internal/record internal/sink",
 	"collector/internal/query":    "ioam collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/loss internal/model internal/nodenames internal/problem internal/record internal/recordfilter internal/sink",
 	"collector/internal/events":   "ioam internal/collect internal/eventlog internal/insight internal/metrics internal/nodenames internal/record internal/sink",
 	"collector/internal/console":  "internal/problem",

@@ -18,6 +18,8 @@ import (
 
 	"github.com/duckdb/duckdb-go/v2"
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 const (
@@ -136,8 +138,11 @@ func (s *Store) packFailed(name string, err error) {
 // pack writes the packed file of a file, and puts it in its place.
 func (s *Store) pack(ctx context.Context, e Entry) error {
 	if free, err := s.options.Free(); err == nil && free < s.options.Reserve+uint64(e.Bytes) {
-		return fmt.Errorf("the disk has %s free, and %s needs up to %s more than the %s that stay free; make room, or set store.free to less",
-			megabytes(free), e.Name+suffix, megabytes(uint64(e.Bytes)), megabytes(s.options.Reserve))
+		return problem.New(
+			fmt.Sprintf("the disk has %s free, and %s needs up to %s more than the %s that stay free",
+				megabytes(free), e.Name+suffix, megabytes(uint64(e.Bytes)), megabytes(s.options.Reserve)),
+			"make room, or set store.free to less",
+		)
 	}
 	part := s.path(e.Name) + partSuffix
 	defer func() { _ = removeParts(s.options.Directory) }()
