@@ -155,9 +155,9 @@ var layers = map[string]string{
 	"internal/journal":    "",
 
 	"internal/lab":             "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor internal/problem internal/replacefile",
-	"internal/lab/linkloss":    "internal/kernelclock",
-	"internal/lab/linkrelay":   "internal/lab/linkloss",
-	"internal/lab/demo":        "ioam ipfix internal/api internal/columns internal/delay internal/collect internal/config internal/record internal/sink internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/nodenames internal/patience",
+	"internal/lab/linkloss":    "internal/kernelclock internal/problem",
+	"internal/lab/linkrelay":   "internal/lab/linkloss internal/problem",
+	"internal/lab/demo":        "ioam ipfix internal/api internal/columns internal/delay internal/collect internal/config internal/problem internal/record internal/sink internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/nodenames internal/patience",
 	"internal/lab/consoledemo": "internal/lab internal/lab/linkloss internal/patience internal/problem",
 	"internal/patience":        "",
 
