@@ -192,7 +192,7 @@ var layers = map[string]string{
 	"collector/internal/daemon":   "collector/internal/access collector/internal/api collector/internal/events collector/internal/live collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/collect/pathmetrics internal/columns internal/commandline internal/metrics internal/nodenames internal/record internal/sink internal/supervisor",
 
 	// Benchmarks: what is measured, how, and how it is drawn.
-	"bench/executed":    "",
+	"bench/executed":    "internal/problem",
 	"bench/experiments": "ioam srv6 stamp bench/executed bench/harness bench/report internal/agent/instances internal/api internal/collect/sender internal/datapath internal/problem internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
 	"bench/harness":     "ioam ipfix bench/report internal/agent/report internal/agent/service internal/datapath internal/instant internal/model internal/problem internal/record internal/routing internal/sink internal/sink/ipfixsink",
 	"bench/report":      "internal/instant internal/problem",
@@ -200,17 +200,17 @@ var layers = map[string]string{
 	// Packages: what is in them is built by Go, not imported.
 	"packaging/build":               "packaging/image internal/problem",
 	"packaging/image":               "",
-	"packaging/cmd/waymark-package": "packaging/build",
+	"packaging/cmd/waymark-package": "packaging/build internal/problem",
 	// Dashboards and rules: made and tested, not imported.
 	"packaging/dashboards":             "",
 	"packaging/cmd/waymark-dashboards": "packaging/dashboards",
 
 	"scripts/check":     "",
-	"scripts/compress":  "",
+	"scripts/compress":  "internal/problem",
 	"scripts/lint":      "",
-	"scripts/picture":   "internal/record ioam",
+	"scripts/picture":   "internal/problem internal/record ioam",
 	"scripts/postcards": "internal/collect/sender",
-	"scripts/reference": "internal/collect",
+	"scripts/reference": "internal/collect internal/problem",
 }
 
 // testPackages are only for tests: no other package imports them, and they may
