@@ -4,7 +4,6 @@ package executed
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -14,6 +13,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Program is a loaded program as the verifier left it.
@@ -195,7 +196,7 @@ var kernelSymbols = sync.OnceValues(func() (out map[uint64]string, err error) {
 		}
 	}
 	if base == 0 {
-		return out, errors.New("/proc/kallsyms does not show __bpf_call_base; run as root, with kernel.kptr_restrict 0 or 1")
+		return out, problem.New("/proc/kallsyms does not show __bpf_call_base", "run as root, with kernel.kptr_restrict 0 or 1")
 	}
 	out = make(map[uint64]string, len(addresses))
 	for address, name := range addresses {

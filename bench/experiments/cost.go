@@ -13,6 +13,7 @@ import (
 	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 const (
@@ -233,7 +234,7 @@ func (p *costPoint) measure(share time.Duration, caseFirst bool) error {
 		}
 		return p.keep(t)
 	}
-	return fmt.Errorf("interrupted %d times in a row; measure on a quieter machine", attempts)
+	return problem.New(fmt.Sprintf("interrupted %d times in a row", attempts), "measure on a quieter machine")
 }
 
 // keep stores the results of a round.

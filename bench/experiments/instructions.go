@@ -19,6 +19,7 @@ import (
 	"github.com/waymark-net/waymark/bench/harness"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/srv6"
 )
@@ -192,7 +193,7 @@ func ReadInstructions(path string) (Instructions, error) {
 		count, name, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
 		n, err := strconv.ParseUint(count, 10, 32)
 		if err != nil {
-			return Instructions{}, fmt.Errorf("%s:%d: want a number and a program; write it anew: make instructions", path, number)
+			return Instructions{}, problem.New(fmt.Sprintf("%s:%d: want a number and a program", path, number), "write it anew: make instructions")
 		}
 		table.Counts[name] = uint32(n)
 	}

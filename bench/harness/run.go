@@ -101,11 +101,9 @@ const MinRound = 100 * time.Millisecond
 // Run runs the benchmark.
 func (b Benchmark) Run(ctx context.Context, o Options) (report.Result, error) {
 	if o.Duration <= 0 || o.Rounds < 1 {
-		return report.Result{}, fmt.Errorf(
-			"benchmark %s: nothing to measure in %v and %d rounds; give a positive duration",
-			b.Name,
-			o.Duration,
-			o.Rounds,
+		return report.Result{}, problem.New(
+			fmt.Sprintf("benchmark %s: nothing to measure in %v and %d rounds", b.Name, o.Duration, o.Rounds),
+			"give a positive duration",
 		)
 	}
 	started := time.Now()

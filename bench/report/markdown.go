@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 const intro = `# Benchmarks
@@ -98,8 +100,10 @@ func OneOrigin(results []Result) error {
 	for _, origin := range slices.Sorted(maps.Keys(names)) {
 		list = append(list, fmt.Sprintf("%s (%s)", strings.Join(names[origin], ", "), origin))
 	}
-	return fmt.Errorf("results of %d machines or commits cannot stand in one table: %s; record all of them with: make benchmarks, "+
-		"or name the files of one", len(names), strings.Join(list, "; "))
+	return problem.New(
+		fmt.Sprintf("results of %d machines or commits cannot stand in one table: %s", len(names), strings.Join(list, "; ")),
+		"record all of them with: make benchmarks, or name the files of one",
+	)
 }
 
 // aims counts aims, returns the points that missed theirs, and counts those of which

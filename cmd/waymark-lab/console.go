@@ -12,6 +12,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/lab/consoledemo"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // consoleFlags are those of the demo with the console.
@@ -31,9 +32,9 @@ func (f *consoleFlags) add(cmd *cobra.Command) {
 func (f *consoleFlags) check(cmd *cobra.Command, other bool) error {
 	switch {
 	case f.console && other:
-		return commandline.Usagef("--console prints no packets; remove --packets and --json")
+		return commandline.Usage(problem.New("--console prints no packets", "remove --packets and --json"))
 	case !f.console && (cmd.Flags().Changed("port") || cmd.Flags().Changed("move")):
-		return commandline.Usagef("--port and --move are for --console; add it")
+		return commandline.Usage(problem.New("--port and --move are for --console", "add it"))
 	case f.move < time.Second || f.move > time.Hour:
 		return commandline.Usagef("--move %v: want a time from 1s to 1h", f.move)
 	}

@@ -65,7 +65,7 @@ destination, or name the second one.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rule, err := flags.rule()
 			if err != nil {
-				return commandline.Usagef("%w", problem.Append(err, fmt.Sprintf("see '%s --help'", cmd.CommandPath())))
+				return commandline.Usage(problem.Append(err, fmt.Sprintf("see '%s --help'", cmd.CommandPath())))
 			}
 			l, err := lab.Open(*name)
 			if err != nil {
@@ -135,7 +135,7 @@ func newLossDelCommand(opts *commandline.Options, name *string) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			number, err := strconv.Atoi(args[2])
 			if err != nil {
-				return commandline.Usagef("%q is not the number of a rule; list them with: waymark lab loss show", args[2])
+				return commandline.Usage(problem.New(fmt.Sprintf("%q is not the number of a rule", args[2]), "list them with: waymark lab loss show"))
 			}
 			l, err := lab.Open(*name)
 			if err != nil {
@@ -193,15 +193,15 @@ func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
-			return commandline.Usagef("%s is missing; see '%s --help'", names[len(args)], cmd.CommandPath())
+			return commandline.Usage(problem.New(
+				fmt.Sprintf("%s is missing", names[len(args)]),
+				fmt.Sprintf("see '%s --help'", cmd.CommandPath()),
+			))
 		case len(args) > len(names):
-			return commandline.Usagef(
-				"%s takes %s, but got %d arguments; see '%s --help'",
-				cmd.CommandPath(),
-				strings.Join(names, " "),
-				len(args),
-				cmd.CommandPath(),
-			)
+			return commandline.Usage(problem.New(
+				fmt.Sprintf("%s takes %s, but got %d arguments", cmd.CommandPath(), strings.Join(names, " "), len(args)),
+				fmt.Sprintf("see '%s --help'", cmd.CommandPath()),
+			))
 		}
 		return nil
 	}

@@ -96,7 +96,7 @@ func relay(
 		err = fmt.Errorf("--for %v: want a time above 0", runFor)
 	}
 	if err != nil {
-		return commandline.Usagef("%w", problem.Append(err, fmt.Sprintf("see '%s --help'", cmd.CommandPath())))
+		return commandline.Usage(problem.Append(err, fmt.Sprintf("see '%s --help'", cmd.CommandPath())))
 	}
 	l, err := lab.Open(name)
 	if err != nil {

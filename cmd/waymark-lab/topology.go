@@ -19,6 +19,7 @@ import (
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/lab/demo"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // addCommands adds the commands of this program, and what its help says.
@@ -142,7 +143,10 @@ differs: /sys and the mounts are those of the machine.`,
 			n := l.Node(node)
 			switch {
 			case n == nil && l.Topology().Node(node) != nil:
-				return fmt.Errorf("the network namespace of %s is gone; take the lab down (waymark lab down --name %s) and raise it again", node, *name)
+				return problem.New(
+					fmt.Sprintf("the network namespace of %s is gone", node),
+					fmt.Sprintf("take the lab down (waymark lab down --name %s) and raise it again", *name),
+				)
 			case n == nil:
 				return fmt.Errorf("the lab %s has no node %s; it has %s", *name, node, strings.Join(nodeNames(l), ", "))
 			}

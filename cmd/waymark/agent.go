@@ -29,6 +29,7 @@ import (
 	"github.com/waymark-net/waymark/internal/journal"
 	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/supervisor"
 )
 
@@ -149,14 +150,16 @@ func dryRun(cmd *cobra.Command, opts *options, file string, watched time.Duratio
 		return commandline.Usagef("--for %v: want a time up to 1h", watched)
 	}
 	if left := opts.interfacesLeft(); len(left) > 0 {
-		return fmt.Errorf("programs of an agent serve %s here, so packets are not as they arrive; "+
-			"run 'waymark agent stop --remove' first, or use another node", strings.Join(left, ", "))
+		return problem.New(
+			fmt.Sprintf("programs of an agent serve %s here, so packets are not as they arrive", strings.Join(left, ", ")),
+			"run 'waymark agent stop --remove' first, or use another node",
+		)
 	}
 	if c, err := opts.client(); err == nil {
 		if s, err := c.Status(cmd.Context()); err == nil && s.Node.Mode != string(config.ModeObserve) {
-			return errors.New(
-				"an agent runs here that may change packets, so they are not as they arrive; set node.mode: observe, use 'waymark agent " +
-					"stop --remove' first, or another node",
+			return problem.New(
+				"an agent runs here that may change packets, so they are not as they arrive",
+				"set node.mode: observe, use 'waymark agent stop --remove' first, or another node",
 			)
 		}
 	}
@@ -369,10 +372,9 @@ func nothingToStop(left []string) error {
 	if len(left) == 0 {
 		return errors.New("no agent runs in this network namespace")
 	}
-	return fmt.Errorf(
-		"no agent runs in this network namespace, but the programs of the last one still treat the packets on %s; remove them with "+
-			"'waymark agent stop --remove'",
-		strings.Join(left, ", "),
+	return problem.New(
+		"no agent runs in this network namespace, but the programs of the last one still treat the packets on "+strings.Join(left, ", "),
+		"remove them with 'waymark agent stop --remove'",
 	)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 func newConfigCommand(opts *options) *cobra.Command {
@@ -22,7 +23,10 @@ func newConfigCommand(opts *options) *cobra.Command {
 		newConfigShowCommand(opts), newConfigMigrateCommand(opts))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 && (args[0] == "-" || strings.ContainsAny(args[0], "./")) {
-			return commandline.Usagef("%q is not a command of %q; use '%s check %s'", args[0], cmd.CommandPath(), cmd.CommandPath(), args[0])
+			return commandline.Usage(problem.New(
+				fmt.Sprintf("%q is not a command of %q", args[0], cmd.CommandPath()),
+				fmt.Sprintf("use '%s check %s'", cmd.CommandPath(), args[0]),
+			))
 		}
 		return commandline.GroupRun(cmd, args)
 	}

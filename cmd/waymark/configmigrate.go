@@ -37,7 +37,7 @@ cannot be read or written.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file := args[0]
 			if write && file == "-" {
-				return commandline.Usagef("--write replaces a file, and - is standard input; name the file, or leave out --write")
+				return commandline.Usage(problem.New("--write replaces a file, and - is standard input", "name the file, or leave out --write"))
 			}
 			data, err := readConfig(cmd, file)
 			if err != nil {

@@ -60,9 +60,9 @@ func (o *options) withoutAgent(err error) error {
 		return err
 	}
 	if o.socket != "" {
-		return fmt.Errorf(
-			"no agent answers at %s; name the socket of a running agent, or omit --socket to ask the agent of this network namespace",
-			o.socket,
+		return problem.New(
+			fmt.Sprintf("no agent answers at %s", o.socket),
+			"name the socket of a running agent, or omit --socket to ask the agent of this network namespace",
 		)
 	}
 	if left := o.interfacesLeft(); len(left) > 0 {

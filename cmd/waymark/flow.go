@@ -15,6 +15,7 @@ import (
 	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/iproute2"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
@@ -60,7 +61,7 @@ show lists the flows with the counters of the last closed block; show NAME, and
 		if name := words.Flow.Name; name != "" {
 			list = slices.DeleteFunc(list, func(f api.MeasuredFlow) bool { return f.Flow.Name != name })
 			if len(list) == 0 {
-				return fmt.Errorf("there is no flow %q; list them with: waymark flow show", name)
+				return problem.New(fmt.Sprintf("there is no flow %q", name), "list them with: waymark flow show")
 			}
 		}
 		screen := opts.View(cmd.OutOrStdout())

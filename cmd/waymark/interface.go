@@ -13,6 +13,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/iproute2"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 func newInterfaceCommand(opts *options) *cobra.Command {
@@ -62,7 +63,10 @@ interface's state and counters.`,
 			}
 			chosen := slices.DeleteFunc(list, func(in config.Interface) bool { return words.Name != "" && in.Name != words.Name })
 			if words.Name != "" && len(chosen) == 0 {
-				return fmt.Errorf("interface show: %q is not an interface that this node serves; list them with: waymark interface show", words.Name)
+				return problem.New(
+					fmt.Sprintf("interface show: %q is not an interface that this node serves", words.Name),
+					"list them with: waymark interface show",
+				)
 			}
 			return commandline.PrintList(&opts.Options, cmd.OutOrStdout(), chosen, iproute2.FormatInterface)
 		})

@@ -21,6 +21,7 @@ import (
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/recordfilter"
 	"github.com/waymark-net/waymark/internal/recordfilter/filterflags"
@@ -173,7 +174,7 @@ func checkFlow(ctx context.Context, c *api.Client, name string) error {
 	if err != nil || slices.ContainsFunc(flows, func(f api.MeasuredFlow) bool { return f.Flow.Name == name }) {
 		return err
 	}
-	return fmt.Errorf("no flow %q is measured here; list the flows with: waymark flow show", name)
+	return problem.New(fmt.Sprintf("no flow %q is measured here", name), "list the flows with: waymark flow show")
 }
 
 // noteNoLoss says on standard error, at once, why a filter may never select a result. What is measured may change

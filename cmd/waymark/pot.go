@@ -38,12 +38,10 @@ before and after a node learns what that node adds.`,
 		Args:    commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if nodes < pot.MinNodes || nodes > pot.MaxNodes {
-				return commandline.Usagef(
-					"--nodes %d is not possible; give the number of nodes that packets must pass, %d to %d",
-					nodes,
-					pot.MinNodes,
-					pot.MaxNodes,
-				)
+				return commandline.Usage(problem.New(
+					fmt.Sprintf("--nodes %d is not possible", nodes),
+					fmt.Sprintf("give the number of nodes that packets must pass, %d to %d", pot.MinNodes, pot.MaxNodes),
+				))
 			}
 			keys, err := pot.Generate(nodes, nil)
 			if err != nil {

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
@@ -53,14 +53,17 @@ are shown, too: the ids of their nodes, "?2" for a second node that is silent.`,
 			if len(args) > 0 {
 				other := func(d api.ProbedNode) bool { return d.Name != args[0] && d.Address.String() != args[0] }
 				if p.Destinations = slices.DeleteFunc(p.Destinations, other); len(p.Destinations) == 0 {
-					return fmt.Errorf("no probes are sent to %q; list the destinations with: waymark probes", args[0])
+					return problem.New(fmt.Sprintf("no probes are sent to %q", args[0]), "list the destinations with: waymark probes")
 				}
 			}
 			if opts.JSON {
 				return commandline.PrintJSON(cmd.OutOrStdout(), p)
 			}
 			if !p.Configured {
-				return errors.New("the agent sends no probes; list destinations under probes in its configuration, as docs/how-to/probe-paths.md shows")
+				return problem.New(
+					"the agent sends no probes",
+					"list destinations under probes in its configuration, as docs/how-to/probe-paths.md shows",
+				)
 			}
 			return printProbes(cmd.OutOrStdout(), &p, verbose || len(args) > 0)
 		},

@@ -14,6 +14,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 func newQueueCommand(opts *options) *cobra.Command {
@@ -37,10 +38,10 @@ packets or stays full, for metrics and events.`,
 		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if interval < time.Second || interval > time.Hour {
-				return commandline.Usagef("--interval %v is not possible; use 1s to 1h", interval)
+				return commandline.Usage(problem.New(fmt.Sprintf("--interval %v is not possible", interval), "use 1s to 1h"))
 			}
 			if count < 0 {
-				return commandline.Usagef("--count %d is not possible; use a number from 0", count)
+				return commandline.Usage(problem.New(fmt.Sprintf("--count %d is not possible", count), "use a number from 0"))
 			}
 			c, err := opts.client()
 			if err != nil {

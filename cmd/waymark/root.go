@@ -12,6 +12,7 @@ import (
 	"github.com/waymark-net/waymark/internal/agent/instances"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/docgen"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // options are the persistent flags, and what a subcommand needs to honour them.
@@ -41,7 +42,7 @@ func (o *options) socketPath() (string, error) {
 		return o.socket, nil
 	}
 	if o.defaultSocket == nil {
-		return "", commandline.Usagef("no agent socket is known; give --socket PATH")
+		return "", commandline.Usage(problem.New("no agent socket is known", "give --socket PATH"))
 	}
 	return o.defaultSocket()
 }

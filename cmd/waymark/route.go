@@ -19,6 +19,7 @@ import (
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/iproute2"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 const routeHelp = `Change which packets get an IOAM header, in the words of 'ip -6 route … encap
@@ -94,7 +95,10 @@ func newRouteCommand(opts *options) *cobra.Command {
 	return inWords(opts, cmd, "route", iproute2.ParseRoute, func(cmd *cobra.Command, c *api.Client, words iproute2.RouteCommand) error {
 		if words.Via.IsValid() && words.Verb != iproute2.Show && words.Verb != iproute2.Del {
 			if opts.socket != "" {
-				return commandline.Usagef("route: dev is missing: with --socket, the interface to %s is not known here; name it: dev IF", words.Via)
+				return commandline.Usage(problem.New(
+					fmt.Sprintf("route: dev is missing: with --socket, the interface to %s is not known here", words.Via),
+					"name it: dev IF",
+				))
 			}
 			through, err := health.InterfaceTo(words.Via)
 			if err != nil {
@@ -150,9 +154,9 @@ func ofRules(err error, verb iproute2.Verb) error {
 	}
 	switch {
 	case answer.Status == http.StatusNotFound && verb == iproute2.Change:
-		return errors.New("route change: no such route; list them with: waymark route show, add it with: waymark route add")
+		return problem.New("route change: no such route", "list them with: waymark route show, add it with: waymark route add")
 	case answer.Status == http.StatusNotFound && verb == iproute2.Del:
-		return errors.New("route del: no such route; list them with: waymark route show")
+		return problem.New("route del: no such route", "list them with: waymark route show")
 	case answer.Status != http.StatusConflict || len(answer.Encapsulations) == 0:
 		return err
 	}

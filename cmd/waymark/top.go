@@ -20,6 +20,7 @@ import (
 	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/insight"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/recordfilter/filterflags"
 	"github.com/waymark-net/waymark/internal/shellword"
@@ -156,10 +157,10 @@ func (f *topFlags) checkFilter(cmd *cobra.Command, q *api.HistoryTime) error {
 	case !f.selectsPackets(q):
 		return nil
 	case !q.Live:
-		return commandline.Usagef(
-			"of the past, only --node, --interface, --flow by name and --prefix can select, because sums are kept and no packets; " +
-				"leave out --since and --until",
-		)
+		return commandline.Usage(problem.New(
+			"of the past, only --node, --interface, --flow by name and --prefix can select, because sums are kept and no packets",
+			"leave out --since and --until",
+		))
 	case f.interval > longestFiltered:
 		return commandline.Usagef("--interval %v: with a filter of packets, want at most %v", f.interval, longestFiltered)
 	}

@@ -29,7 +29,7 @@ func inWords[W any](
 		}
 		words, err := parse(args)
 		if err != nil {
-			return commandline.Usagef("%w", problem.Append(fmt.Errorf("%s: %w", name, err), fmt.Sprintf("see '%s --help'", cmd.CommandPath())))
+			return commandline.Usage(problem.Append(fmt.Errorf("%s: %w", name, err), fmt.Sprintf("see '%s --help'", cmd.CommandPath())))
 		}
 		c, err := opts.client()
 		if err != nil {

@@ -3,7 +3,6 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -47,7 +46,7 @@ func (a *Agent) putEncapsulation(w http.ResponseWriter, r *http.Request) error {
 	}
 	return a.setEncapsulation(w, q, e, func(c *config.Config, e config.Encapsulation) (*config.Config, error) {
 		if q.existing && !c.HasEncapsulation(e.Name) {
-			return nil, service.NotFound(fmt.Errorf("there is no encapsulation %q; list them with: waymark route show", e.Name))
+			return nil, service.NotFound(problem.New(fmt.Sprintf("there is no encapsulation %q", e.Name), "list them with: waymark route show"))
 		}
 		return c.ReplaceEncapsulation(e)
 	})
@@ -78,7 +77,7 @@ func (a *Agent) putSameEncapsulation(w http.ResponseWriter, r *http.Request) err
 			return c.ReplaceEncapsulation(e)
 		case q.existing:
 			return nil, service.NotFound(
-				errors.New("no encapsulation selects the same packets on the same interface; list them with: waymark route show"),
+				problem.New("no encapsulation selects the same packets on the same interface", "list them with: waymark route show"),
 			)
 		}
 		return c.AddEncapsulation(e)
@@ -115,7 +114,10 @@ func readRuleQuery(r *http.Request) (q ruleQuery, err error) {
 			q.refuseInline = value == "refuse"
 		default:
 			return q, service.BadRequest(
-				fmt.Errorf("%s=%s is not valid; use existing=true or existing=false with PUT, or inline=refuse or inline=warn", key, value),
+				problem.New(
+					fmt.Sprintf("%s=%s is not valid", key, value),
+					"use existing=true or existing=false with PUT, or inline=refuse or inline=warn",
+				),
 			)
 		}
 	}
@@ -126,7 +128,7 @@ func readRuleQuery(r *http.Request) (q ruleQuery, err error) {
 func (a *Agent) checkRule(q ruleQuery, e config.Encapsulation) error {
 	if q.refuseInline && e.Mode == model.ModeInline && a.system.Forwards() {
 		if s := e.Match.Source; !s.IsSingleIP() || !a.system.OwnAddresses()(s.Addr()) {
-			return service.Refusef("%s", health.InlineRefused(a.tunnelEnd(e.Interface)))
+			return service.Refused(health.InlineRefused(a.tunnelEnd(e.Interface)))
 		}
 	}
 	return a.checkSource(e)
@@ -156,7 +158,7 @@ func (a *Agent) deleteSelectedEncapsulation(w http.ResponseWriter, r *http.Reque
 		return err
 	}
 	if selection.IsEmpty() {
-		return service.BadRequest(errors.New("nothing to select by; give name, interface, match or insertion"))
+		return service.BadRequest(problem.New("nothing to select by", "give name, interface, match or insertion"))
 	}
 	var name string
 	err := a.editConfig(func(c *config.Config) (_ *config.Config, err error) {
@@ -164,7 +166,7 @@ func (a *Agent) deleteSelectedEncapsulation(w http.ResponseWriter, r *http.Reque
 		case err != nil:
 			return nil, err
 		case name == "":
-			return nil, service.NotFound(errors.New("no such encapsulation; list them with: waymark route show"))
+			return nil, service.NotFound(problem.New("no such encapsulation", "list them with: waymark route show"))
 		}
 		return c.RemoveEncapsulation(name)
 	})

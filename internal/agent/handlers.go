@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -15,6 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -96,7 +98,7 @@ func (a *Agent) patchNamespace(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if change == (config.NamespaceChange{}) {
-		return service.BadRequest(fmt.Errorf("nothing to set; give %s, or key_file or drop_rejected in pot", switches(change)))
+		return service.BadRequest(problem.New("nothing to set", fmt.Sprintf("give %s, or key_file or drop_rejected in pot", switches(change))))
 	}
 	return service.Done(w, a.editConfig(func(c *config.Config) (*config.Config, error) {
 		return c.SetNamespace(ioam.NamespaceID(id), change)
@@ -176,7 +178,7 @@ func (a *Agent) postStop(w http.ResponseWriter, r *http.Request) error {
 	select {
 	case a.stop <- request.Remove:
 	default:
-		return service.Refusef("the agent is already stopping")
+		return service.Refused(errors.New("the agent is already stopping"))
 	}
 	if !request.Remove {
 		service.Answer(w, http.StatusOK, api.Stopped{Warnings: []health.Warning{}})
@@ -197,7 +199,10 @@ func (a *Agent) postStop(w http.ResponseWriter, r *http.Request) error {
 			return answer(r)
 		default:
 		}
-		return service.Refusef("the agent stopped for another reason and left the data plane; remove it with 'waymark agent stop --remove'")
+		return service.Refused(problem.New(
+			"the agent stopped for another reason and left the data plane",
+			"remove it with 'waymark agent stop --remove'",
+		))
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/nodenames"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/replacefile"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -383,7 +384,7 @@ func askNames(ctx context.Context, from *config.NamesFrom) (*nodenames.Names, er
 		return nil, err
 	}
 	if answer.Nodes == nil {
-		return nil, fmt.Errorf("%s answers without nodes; correct names-from.collector", from.Collector)
+		return nil, problem.New(fmt.Sprintf("%s answers without nodes", from.Collector), "correct names-from.collector")
 	}
 	return &answer.Nodes.names, nil
 }

@@ -3,7 +3,6 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -13,6 +12,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 func (a *Agent) getInterfaces(w http.ResponseWriter, _ *http.Request) error {
@@ -26,7 +26,7 @@ func (a *Agent) patchInterface(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if change == (api.InterfaceChange{}) {
-		return service.BadRequest(errors.New("nothing to set; give role, boundary, or both"))
+		return service.BadRequest(problem.New("nothing to set", "give role, boundary, or both"))
 	}
 	var roles *model.Role
 	if change.Role != nil {

@@ -3,12 +3,14 @@
 package agent
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -45,11 +47,10 @@ func findSchema(s *service.State, id ioam.SchemaID) (api.Schema, error) {
 			return schema, nil
 		}
 	}
-	return api.Schema{}, service.Refusef(
-		"there is no schema %d; list them with: waymark ioam schema show, add it with: waymark ioam schema add %d DATA",
-		id,
-		id,
-	)
+	return api.Schema{}, service.Refused(problem.New(
+		fmt.Sprintf("there is no schema %d", id),
+		fmt.Sprintf("list them with: waymark ioam schema show, add it with: waymark ioam schema add %d DATA", id),
+	))
 }
 
 // Bounds of a schema added by the API, which no namespace uses yet.
@@ -61,20 +62,25 @@ const (
 func (a *Agent) addSchema(schema api.Schema) error {
 	switch n := len(schema.Data); {
 	case schema.ID >= ioam.SchemaIDNone:
-		return service.Refusef("schema id %#x: want a number from 0 to 0xfffffe", uint32(schema.ID))
+		return service.Refused(fmt.Errorf("schema id %#x: want a number from 0 to 0xfffffe", uint32(schema.ID)))
 	case n == 0 || n > maxSchemaData:
-		return service.Refusef("the data of schema %d have %d bytes; want 1 to %d", schema.ID, n, maxSchemaData)
+		return service.Refused(problem.New(
+			fmt.Sprintf("the data of schema %d have %d bytes", schema.ID, n),
+			fmt.Sprintf("want 1 to %d", maxSchemaData),
+		))
 	}
 	return a.edit(func(s *service.State) (*service.State, error) {
 		if _, err := findSchema(s, schema.ID); err == nil {
-			return nil, service.Refusef(
-				"schema %d already exists; remove it first with: waymark ioam schema del %d, or use another id",
-				schema.ID,
-				schema.ID,
-			)
+			return nil, service.Refused(problem.New(
+				fmt.Sprintf("schema %d already exists", schema.ID),
+				fmt.Sprintf("remove it first with: waymark ioam schema del %d, or use another id", schema.ID),
+			))
 		}
 		if len(s.Schemas) >= maxSchemas {
-			return nil, service.Refusef("there are %d schemas, the maximum; remove one first with: waymark ioam schema del ID", maxSchemas)
+			return nil, service.Refused(problem.New(
+				fmt.Sprintf("there are %d schemas, the maximum", maxSchemas),
+				"remove one first with: waymark ioam schema del ID",
+			))
 		}
 		next := s.With(s.Config)
 		next.Schemas[schema.ID] = schema.Data

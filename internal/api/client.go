@@ -22,23 +22,20 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/recordfilter"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // ErrNoAgent is the error of any request when no agent listens.
-var ErrNoAgent = errors.New("no agent runs in this network namespace; start one with 'waymark agent run --config FILE'")
+var ErrNoAgent error = problem.New("no agent runs in this network namespace", "start one with 'waymark agent run --config FILE'")
 
 // closedError is the error of a user who may not ask the agent, if there is one. It is
 // an [fs.ErrPermission].
 type closedError struct{ socket string }
 
 func (e closedError) Error() string {
-	return fmt.Sprintf(
-		"the agent's socket %s may not be opened; run it as root, or as the agent's user; who may only read belongs to the group "+
-			"that node.read-group names",
-		e.socket,
-	)
+	return fmt.Sprintf("the agent's socket %s may not be opened", e.socket)
 }
 
 func (closedError) Unwrap() error { return fs.ErrPermission }
@@ -122,7 +119,10 @@ func (c *Client) request(ctx context.Context, method, path string, in any) (*htt
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, ErrNoAgent
 	case errors.Is(err, syscall.EACCES):
-		return nil, closedError{c.socket}
+		return nil, problem.Wrap(
+			closedError{c.socket},
+			"run it as root, or as the agent's user; who may only read belongs to the group that node.read-group names",
+		)
 	case err != nil:
 		return nil, fmt.Errorf("ask the agent at %s: %w", c.socket, err)
 	}

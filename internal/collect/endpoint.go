@@ -100,4 +100,4 @@ func listenFault(err error, flag string) error {
 	return problem.Wrap(errno, cure)
 }
 
-var errNoCertificate = errors.New("TLS needs a certificate; use --tls-cert and --tls-key")
+var errNoCertificate error = problem.New("TLS needs a certificate", "use --tls-cert and --tls-key")

@@ -42,7 +42,7 @@ func LoadTLS(certificate, key, clientCA string) (*tls.Config, error) {
 	}
 	config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
 	if !config.ClientCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s has no certificate; use a file of certificates in PEM", clientCA)
+		return nil, problem.New(fmt.Sprintf("%s has no certificate", clientCA), "use a file of certificates in PEM")
 	}
 	return config, nil
 }

@@ -160,13 +160,15 @@ func (c *Client) get(ctx context.Context, path, format string, ask url.Values) (
 	var failed struct{ Error string }
 	if json.Unmarshal(text, &failed) != nil || failed.Error == "" {
 		if strings.Contains(string(text), "HTTP request to an HTTPS server") { // as Go's servers answer
-			return nil, fmt.Errorf("%s answers over TLS only; write https:// in %s", c.at(), c.of.Words.Address)
+			return nil, problem.New(fmt.Sprintf("%s answers over TLS only", c.at()), fmt.Sprintf("write https:// in %s", c.of.Words.Address))
 		}
-		return nil, fmt.Errorf("%s answers %s; name the address of a collector's API with %s", c.at(), record.Printable(response.Status),
-			c.of.Words.Address)
+		return nil, problem.New(
+			fmt.Sprintf("%s answers %s", c.at(), record.Printable(response.Status)),
+			fmt.Sprintf("name the address of a collector's API with %s", c.of.Words.Address),
+		)
 	}
 	if response.StatusCode == http.StatusBadRequest {
-		return nil, commandline.Usagef("%w", refusal(failed.Error))
+		return nil, commandline.Usage(refusal(failed.Error))
 	}
 	return nil, errors.New(problem.OneLine(failed.Error))
 }
@@ -203,11 +205,9 @@ func (c *Client) Ask(ctx context.Context, path string, ask url.Values, into any)
 	}
 	defer response.Body.Close()
 	if err := json.NewDecoder(io.LimitReader(response.Body, c.most)).Decode(into); err != nil {
-		return fmt.Errorf(
-			"the answer of %s is not that of a collector (%w); name another address with %s, or use a program of the same version",
-			c.at(),
-			err,
-			c.of.Words.Address,
+		return problem.Wrap(
+			fmt.Errorf("the answer of %s is not that of a collector (%w)", c.at(), err),
+			fmt.Sprintf("name another address with %s, or use a program of the same version", c.of.Words.Address),
 		)
 	}
 	return nil

@@ -32,7 +32,7 @@ func (c *Client) unreached(err error) error {
 	case c.shown.Load() && isAlert(err): // it ended the connection: it wants a certificate of who asks
 		return fmt.Errorf("%s answers, and %w: %w", c.at(), ErrUnknown, cause)
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return fmt.Errorf("%s answers without TLS; write http:// in %s", c.at(), c.of.Words.Address)
+		return problem.New(fmt.Sprintf("%s answers without TLS", c.at()), fmt.Sprintf("write http:// in %s", c.of.Words.Address))
 	case errors.As(err, &signer):
 		return problem.Wrap(
 			fmt.Errorf("%s shows a certificate that is not trusted: %w", c.at(), cause),
@@ -74,6 +74,8 @@ func (c *Client) unknown() error {
 			fmt.Sprintf("give %s and %s", c.of.Words.User, c.of.Words.PasswordFile),
 		)
 	}
-	return fmt.Errorf("%s answers, and %w: there is no user %q, or the password is another one; look at %s and %s", c.at(), ErrUnknown,
-		c.of.User, c.of.Words.User, c.of.Words.PasswordFile)
+	return problem.Wrap(
+		fmt.Errorf("%s answers, and %w: there is no user %q, or the password is another one", c.at(), ErrUnknown, c.of.User),
+		fmt.Sprintf("look at %s and %s", c.of.Words.User, c.of.Words.PasswordFile),
+	)
 }

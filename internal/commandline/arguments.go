@@ -9,12 +9,17 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // NoArguments refuses arguments.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return Usagef("%s takes no argument, but got %q; see '%s --help'", cmd.CommandPath(), args[0], cmd.CommandPath())
+		return Usage(problem.New(
+			fmt.Sprintf("%s takes no argument, but got %q", cmd.CommandPath(), args[0]),
+			fmt.Sprintf("see '%s --help'", cmd.CommandPath()),
+		))
 	}
 	return nil
 }
@@ -26,7 +31,7 @@ func OnlyFlag(flag string) cobra.PositionalArgs {
 		if len(args) != 1 || cmd.Flags().Changed(flag) {
 			return NoArguments(cmd, args)
 		}
-		return Usagef("%s takes no argument; use --%s %s", cmd.CommandPath(), flag, args[0])
+		return Usage(problem.New(fmt.Sprintf("%s takes no argument", cmd.CommandPath()), fmt.Sprintf("use --%s %s", flag, args[0])))
 	}
 }
 
@@ -44,14 +49,10 @@ func OneArgument(name string) cobra.PositionalArgs {
 func AtMostOne(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {
-			return Usagef(
-				"%s takes one %s, but got %d: %s; see '%s --help'",
-				cmd.CommandPath(),
-				name,
-				len(args),
-				strings.Join(args, " "),
-				cmd.CommandPath(),
-			)
+			return Usage(problem.New(
+				fmt.Sprintf("%s takes one %s, but got %d: %s", cmd.CommandPath(), name, len(args), strings.Join(args, " ")),
+				fmt.Sprintf("see '%s --help'", cmd.CommandPath()),
+			))
 		}
 		return nil
 	}
@@ -68,7 +69,7 @@ func noEmptyValues(cmd *cobra.Command, _ []string) (err error) {
 			return
 		}
 		if err == nil && slices.Contains(values, "") {
-			err = Usagef("--%s has an empty value; give one, or remove --%s%s", f.Name, f.Name, without(f))
+			err = Usage(problem.New(fmt.Sprintf("--%s has an empty value", f.Name), fmt.Sprintf("give one, or remove --%s%s", f.Name, without(f))))
 		}
 	})
 	return err
@@ -86,7 +87,7 @@ func without(f *pflag.Flag) string {
 func SomeArguments(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return Usagef("%s is missing; see '%s --help'", name, cmd.CommandPath())
+			return Usage(problem.New(fmt.Sprintf("%s is missing", name), fmt.Sprintf("see '%s --help'", cmd.CommandPath())))
 		}
 		return nil
 	}

@@ -3,10 +3,13 @@
 package commandline
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // shells are those whose completion can be written.
@@ -47,7 +50,10 @@ the package bash-completion.`,
 
 func knownShell(_ *cobra.Command, args []string) error {
 	if !slices.Contains(shells, args[0]) {
-		return Usagef("there is no completion for %q; write one of %s", args[0], strings.Join(shells, ", "))
+		return Usage(problem.New(
+			fmt.Sprintf("there is no completion for %q", args[0]),
+			fmt.Sprintf("write one of %s", strings.Join(shells, ", ")),
+		))
 	}
 	return nil
 }

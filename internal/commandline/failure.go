@@ -29,10 +29,11 @@ func (e UsageError) Error() string { return e.err.Error() }
 // Unwrap returns the cause.
 func (e UsageError) Unwrap() error { return e.err }
 
-// Usagef makes an error that ends the program with ExitUsage.
-func Usagef(format string, args ...any) error {
-	return UsageError{fmt.Errorf(format, args...)}
-}
+// Usage makes an error end the program with ExitUsage.
+func Usage(err error) error { return UsageError{err} }
+
+// Usagef is Usage of an error without a cure of its own.
+func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
 // ErrReported ends the program with ExitFailure when the result that was printed
 // says what is wrong.

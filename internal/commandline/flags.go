@@ -23,7 +23,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	var missing *pflag.ValueRequiredError
 	var unknown *pflag.NotExistError
-	see := fmt.Sprintf("; see '%s --help'", cmd.CommandPath())
+	see := fmt.Sprintf("see '%s --help'", cmd.CommandPath())
 	switch {
 	case errors.As(err, &invalid):
 		flag := invalid.GetFlag()
@@ -31,19 +31,19 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &missing):
 		flag := missing.GetFlag()
 		name, _ := pflag.UnquoteUsage(flag)
-		return Usagef("--%s needs a value: --%s %s%s", flag.Name, flag.Name, name, see)
+		return Usage(problem.New(fmt.Sprintf("--%s needs a value: --%s %s", flag.Name, flag.Name, name), see))
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
 		if near := flagsNear(cmd, unknown.GetSpecifiedName()); len(near) > 0 {
-			return Usagef("%w", problem.Append(err, fmt.Sprintf("did you mean --%s?", strings.Join(near, " or --"))))
+			return Usage(problem.Append(err, fmt.Sprintf("did you mean --%s?", strings.Join(near, " or --"))))
 		}
 	case errors.As(err, &unknown):
 		letter := unknown.GetSpecifiedName()[:1]
 		if meant := meantByLetter(cmd, letter); meant != "" {
-			see = "; did you mean " + meant + "?"
+			see = "did you mean " + meant + "?"
 		}
-		return Usagef("unknown flag: -%s%s", letter, see)
+		return Usage(problem.New("unknown flag: -"+letter, see))
 	}
-	return Usagef("%w%s", err, see)
+	return Usage(problem.Append(err, see))
 }
 
 // lettersOfOthers are flags that other programs have with one letter.

@@ -62,7 +62,7 @@ func noHelp(group *cobra.Command, subject string) error {
 	} else {
 		cure += fmt.Sprintf(" List all commands with '%s'", list)
 	}
-	return Usagef("%w", problem.New(text, cure))
+	return Usage(problem.New(text, cure))
 }
 
 // Help is the help of a command as JSON.

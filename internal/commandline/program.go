@@ -99,7 +99,7 @@ func (o *Options) WithoutJSON(result string) error {
 	if !o.JSON {
 		return nil
 	}
-	return Usagef("%s has no form in JSON; remove --json", result)
+	return Usage(problem.New(fmt.Sprintf("%s has no form in JSON", result), "remove --json"))
 }
 
 // GroupRun is the action of a command that only holds subcommands: without
@@ -110,7 +110,7 @@ func GroupRun(cmd *cobra.Command, args []string) error {
 		return cmd.Help()
 	}
 	text, cure := unknownCommand(cmd, args[0])
-	return Usagef("%w", problem.New(text, cmp.Or(cure, fmt.Sprintf("see '%s --help'", cmd.CommandPath()))))
+	return Usage(problem.New(text, cmp.Or(cure, fmt.Sprintf("see '%s --help'", cmd.CommandPath()))))
 }
 
 // unknownCommand says that a command has no subcommand of this name, and which may be meant; the cure is "" if none is.
@@ -160,7 +160,7 @@ func markUsageErrors(cmd *cobra.Command) {
 			err := check(cmd, args)
 			var usage UsageError
 			if err != nil && !errors.As(err, &usage) {
-				return Usagef("%w", problem.Append(err, fmt.Sprintf("see '%s --help'", cmd.CommandPath())))
+				return Usage(problem.Append(err, fmt.Sprintf("see '%s --help'", cmd.CommandPath())))
 			}
 			return err
 		}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Sibling finds another of Waymark's programs: in the directory of this one, else in the PATH.
@@ -23,10 +25,9 @@ func Sibling(program string) (path string, err error) {
 		}
 	}
 	if path, err = exec.LookPath(program); err != nil {
-		return "", fmt.Errorf(
-			"the program %s is not installed; install the package %s, or put the program into a directory of the PATH",
-			program,
-			program,
+		return "", problem.New(
+			fmt.Sprintf("the program %s is not installed", program),
+			fmt.Sprintf("install the package %s, or put the program into a directory of the PATH", program),
 		)
 	}
 	return filepath.Abs(path)

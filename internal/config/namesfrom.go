@@ -4,7 +4,6 @@ package config
 
 import (
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -47,7 +46,7 @@ func parseCollectorURL(s string) (CollectorURL, error) {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return "", fmt.Errorf("%q is not the URL of a collector", s)
 	case u.User != nil:
-		return "", errors.New("the URL has a user; write user and password-file instead")
+		return "", problem.New("the URL has a user", "write user and password-file instead")
 	case u.RawQuery != "" || u.Fragment != "":
 		return "", fmt.Errorf("%q has more than a host, a port and a path", s)
 	}

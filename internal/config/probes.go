@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -115,7 +116,7 @@ func parseProbeDestination(s string) (d ProbeDestination, err error) {
 			return d, fmt.Errorf("%q is no IPv6 prefix", at)
 		}
 		if d.Prefix != d.Prefix.Masked() {
-			return d, fmt.Errorf("%q has bits beyond its length; want %v", at, d.Prefix.Masked())
+			return d, problem.New(fmt.Sprintf("%q has bits beyond its length", at), fmt.Sprintf("want %v", d.Prefix.Masked()))
 		}
 		return d, nil
 	}

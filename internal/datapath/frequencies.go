@@ -4,13 +4,13 @@ package datapath
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 
 	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/datapath/compile"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // assignFrequencies finds each encapsulation's slot by its name, so that k/n
@@ -38,7 +38,7 @@ func assignFrequencies(g *compile.Generation, shared bpf.Maps) (stale, fresh []u
 		at, ok := slots[key]
 		if !ok {
 			if len(free) == 0 {
-				return nil, fresh, errors.New("no slot left to count an encapsulation's frequency; remove encapsulations that are not used")
+				return nil, fresh, problem.New("no slot left to count an encapsulation's frequency", "remove encapsulations that are not used")
 			}
 			at, free = free[0], free[1:]
 			if err := beginFrequency(shared, at, key); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath/attach"
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Attached returns the interfaces of this network namespace that have programs
@@ -119,7 +120,7 @@ func destinations(ends, state *ebpf.Map) (list [][16]byte, err error) {
 		}
 		var destination bpf.ABIDestinationKey
 		if len(key) != binary.Size(destination) {
-			return nil, errors.New("another version's program; start its agent to see them")
+			return nil, problem.New("another version's program", "start its agent to see them")
 		}
 		destination.Address = [2]uint64{binary.NativeEndian.Uint64(key), binary.NativeEndian.Uint64(key[8:])}
 		destination.TablesIndex = binary.NativeEndian.Uint32(key[16:])

@@ -15,6 +15,7 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath/attach"
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/datapath/specialize"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // hookName is the name of a hook's program in its object.
@@ -176,7 +177,7 @@ func explain(err error) error {
 	case errors.As(err, &verifier):
 		return fmt.Errorf("refused by the kernel's verifier: %w (please report this with the kernel's version)", err)
 	case errors.Is(err, ebpf.ErrNotSupported):
-		return fmt.Errorf("%w: this kernel lacks a BPF feature (Waymark needs Linux 6.1 or newer); see: waymark doctor", err)
+		return problem.Wrap(fmt.Errorf("%w: this kernel lacks a BPF feature (Waymark needs Linux 6.1 or newer)", err), "see: waymark doctor")
 	}
 	return err
 }

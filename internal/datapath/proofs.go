@@ -4,7 +4,6 @@ package datapath
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 	"unsafe"
@@ -14,6 +13,7 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/datapath/compile"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // numberUnit is how many nanoseconds of UTC a number stands for. Numbers are below the time
@@ -87,7 +87,7 @@ func slotFor(slots []uint64, profile uint64, used map[uint64]bool) (uint32, erro
 		}
 	}
 	if free < 0 {
-		return 0, errors.New("no slot left for the numbers of a proof of transit; remove pot from some namespaces")
+		return 0, problem.New("no slot left for the numbers of a proof of transit", "remove pot from some namespaces")
 	}
 	return uint32(free), nil
 }

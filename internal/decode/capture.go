@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Packet is one packet of a capture.
@@ -41,9 +43,9 @@ func (e *CaptureError) Unwrap() error { return e.Err }
 
 // Causes of a CaptureError.
 var (
-	ErrNotCapture = errors.New("this is neither a pcap nor a pcapng capture; convert it with editcap")
-	ErrEmpty      = errors.New("the capture is empty: the program that wrote it may have failed")
-	ErrCut        = errors.New("the capture ends in the middle of a record")
+	ErrNotCapture error = problem.New("this is neither a pcap nor a pcapng capture", "convert it with editcap")
+	ErrEmpty            = errors.New("the capture is empty: the program that wrote it may have failed")
+	ErrCut              = errors.New("the capture ends in the middle of a record")
 )
 
 const (

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -66,7 +67,10 @@ func Capture(r io.Reader, clock record.Clock, emit func(record.Record) error, re
 		}
 	}
 	for _, link := range slices.Sorted(maps.Keys(s.Unknown)) {
-		fail(fmt.Errorf("link type %d is not supported: %d packets skipped; capture on Ethernet, raw IP or Linux cooked", link, s.Unknown[link]))
+		fail(problem.New(
+			fmt.Sprintf("link type %d is not supported: %d packets skipped", link, s.Unknown[link]),
+			"capture on Ethernet, raw IP or Linux cooked",
+		))
 	}
 	return s, complete, nil
 }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Sizes of the older format (draft-ietf-opsawg-pcap §4 and §5).
@@ -52,7 +54,7 @@ func newPcapReader(in *bufio.Reader, order binary.ByteOrder) (*pcapReader, error
 		return nil, err
 	}
 	if major, minor := order.Uint16(head[4:]), order.Uint16(head[6:]); major != 2 || minor != 4 {
-		return nil, fmt.Errorf("pcap version %d.%d is not supported; convert it with editcap", major, minor)
+		return nil, problem.New(fmt.Sprintf("pcap version %d.%d is not supported", major, minor), "convert it with editcap")
 	}
 	r := &pcapReader{
 		in:         in,

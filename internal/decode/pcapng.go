@@ -10,6 +10,8 @@ import (
 	"io"
 	"math/bits"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Blocks of pcapng (draft-ietf-opsawg-pcapng §4). All others are skipped: some of
@@ -154,7 +156,7 @@ func (r *ngReader) section() error {
 		return err
 	}
 	if major := r.order.Uint16(b[4:]); major != 1 {
-		return fmt.Errorf("pcapng version %d is not supported; convert it with editcap", major)
+		return problem.New(fmt.Sprintf("pcapng version %d is not supported", major), "convert it with editcap")
 	}
 	return r.end()
 }
@@ -166,7 +168,7 @@ func (r *ngReader) description() error {
 		return err
 	}
 	if len(r.interfaces) == maxInterfaces {
-		return fmt.Errorf("the section has more than %d interfaces; capture on fewer, or split it with editcap", maxInterfaces)
+		return problem.New(fmt.Sprintf("the section has more than %d interfaces", maxInterfaces), "capture on fewer, or split it with editcap")
 	}
 	i := ngInterface{link: LinkType(r.order.Uint16(b)), snapLength: r.order.Uint32(b[4:]), perSecond: 1e6}
 	for r.left >= 4 {

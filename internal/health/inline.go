@@ -5,6 +5,8 @@ package health
 import (
 	"fmt"
 	"net/netip"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // InlineOnRouter warns of an encapsulation with mode inline on a node that
@@ -26,11 +28,13 @@ func InlineOnRouter(encapsulation, iface string) Warning {
 
 // InlineRefused says why such an encapsulation is not added by 'waymark route', and what to add
 // instead; end is where another tunnel ends, if there is one.
-func InlineRefused(end netip.Addr) string {
+func InlineRefused(end netip.Addr) error {
 	to := "ADDRESS, an address of the node at which the domain ends"
 	if end.IsValid() {
 		to = end.String()
 	}
-	return "this node forwards packets, and mode inline would insert a header into those of other hosts, which RFC 8200 section " +
-		"4 forbids; use: mode auto tundst " + to + "; or match only this node's address (from ADDRESS); or say force"
+	return problem.New(
+		"this node forwards packets, and mode inline would insert a header into those of other hosts, which RFC 8200 section 4 forbids",
+		"use: mode auto tundst "+to+"; or match only this node's address (from ADDRESS); or say force",
+	)
 }

@@ -92,22 +92,19 @@ func OwnAddresses() func(netip.Addr) bool {
 func InterfaceTo(hop netip.Addr) (string, error) {
 	routes, err := netlink.RouteGet(hop.AsSlice())
 	if err != nil || len(routes) == 0 {
-		return "", fmt.Errorf("via %s: there is no route to it; add one, or name the interface: dev IF", hop)
+		return "", problem.New(fmt.Sprintf("via %s: there is no route to it", hop), "add one, or name the interface: dev IF")
 	}
 	link, err := netlink.LinkByIndex(routes[0].LinkIndex)
 	switch {
 	case err != nil:
 		return "", problem.Wrap(fmt.Errorf("via %s: its interface cannot be read: %w", hop, err), "name it: dev IF")
 	case routes[0].Gw != nil:
-		return "", fmt.Errorf(
-			"via %s: it is no neighbour, but behind %s on %s; name the neighbour, or dev %s",
-			hop,
-			routes[0].Gw,
-			link.Attrs().Name,
-			link.Attrs().Name,
+		return "", problem.New(
+			fmt.Sprintf("via %s: it is no neighbour, but behind %s on %s", hop, routes[0].Gw, link.Attrs().Name),
+			fmt.Sprintf("name the neighbour, or dev %s", link.Attrs().Name),
 		)
 	case link.Attrs().Flags&net.FlagLoopback != 0:
-		return "", fmt.Errorf("via %s: it is an address of this node; name the neighbour, or the interface: dev IF", hop)
+		return "", problem.New(fmt.Sprintf("via %s: it is an address of this node", hop), "name the neighbour, or the interface: dev IF")
 	}
 	return link.Attrs().Name, nil
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Support is whether the kernel can do something: yes, no, or why that is
@@ -122,7 +124,7 @@ func CheckCapabilities() error {
 		return err
 	}
 	if missing := MissingCapabilities(effective); len(missing) > 0 {
-		return fmt.Errorf("the agent lacks %s; %s", strings.Join(missing, ", "), capabilityCure)
+		return problem.New(fmt.Sprintf("the agent lacks %s", strings.Join(missing, ", ")), capabilityCure)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // encap reads what follows "encap".
@@ -17,7 +18,7 @@ func (p *routeParser) encap() error {
 	if kind, err := p.nextWord("encap"); err != nil {
 		return err
 	} else if kind != "ioam6" {
-		return fmt.Errorf("encap %s: only ioam6 is supported here; use 'ip route' for others", kind)
+		return problem.New(fmt.Sprintf("encap %s: only ioam6 is supported here", kind), "use 'ip route' for others")
 	}
 	e := &p.rule
 	e.Frequency, e.Flows, e.Mode = model.Frequency{K: 1, N: 1}, 1, model.ModeInline
@@ -54,7 +55,10 @@ func (p *routeParser) encap() error {
 			}
 			return p.tunnel(source, destination)
 		default:
-			return fmt.Errorf("%q: unknown word; use freq, flows, budget, mode, nested, tunsrc, tundst, trace, dex, pot or e2e", word)
+			return problem.New(
+				fmt.Sprintf("%q: unknown word", word),
+				"use freq, flows, budget, mode, nested, tunsrc, tundst, trace, dex, pot or e2e",
+			)
 		}
 		if err != nil {
 			return err
@@ -141,7 +145,7 @@ func (p *routeParser) tunnelAddress(name string) (netip.Addr, error) {
 	case err != nil || addr.Zone() != "":
 		return netip.Addr{}, fmt.Errorf("%s %q: want an IPv6 address", name, word)
 	case addr.Is4() || addr.Is4In6():
-		return netip.Addr{}, fmt.Errorf("%s %s: the tunnel is IPv6-in-IPv6; want an IPv6 address", name, addr)
+		return netip.Addr{}, problem.New(fmt.Sprintf("%s %s: the tunnel is IPv6-in-IPv6", name, addr), "want an IPv6 address")
 	case addr.IsUnspecified() || addr.IsMulticast():
 		return netip.Addr{}, fmt.Errorf("%s %s: want the unicast address of a node", name, addr)
 	}
@@ -152,9 +156,9 @@ func (p *routeParser) tunnelAddress(name string) (netip.Addr, error) {
 func (p *routeParser) tunnel(source, destination netip.Addr) error {
 	switch mode := p.rule.Mode; {
 	case mode == model.ModeInline && source.IsValid():
-		return errors.New("tunsrc: mode inline adds no outer header; remove it, or use mode encap or auto")
+		return problem.New("tunsrc: mode inline adds no outer header", "remove it, or use mode encap or auto")
 	case mode == model.ModeInline && destination.IsValid():
-		return errors.New("tundst: mode inline adds no outer header; remove it, or use mode encap or auto")
+		return problem.New("tundst: mode inline adds no outer header", "remove it, or use mode encap or auto")
 	case mode != model.ModeInline && !destination.IsValid():
 		return fmt.Errorf("tundst is missing: mode %s needs the address of the node that decapsulates", mode)
 	case destination.IsValid():

@@ -18,6 +18,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -81,7 +82,7 @@ func (w *words) verb(allowed ...Verb) (Verb, error) {
 			return v.verb, nil
 		}
 	}
-	return "", fmt.Errorf("%q: unknown command; use one of %s", word, joinVerbs(allowed))
+	return "", problem.New(fmt.Sprintf("%q: unknown command", word), fmt.Sprintf("use one of %s", joinVerbs(allowed)))
 }
 
 func joinVerbs(vs []Verb) string {
@@ -232,7 +233,7 @@ func (w *words) schemaBinding() (*ioam.SchemaID, error) {
 func (w *words) schemaID() (ioam.SchemaID, error) {
 	id, err := w.number("schema id", 24)
 	if err == nil && ioam.SchemaID(id) == ioam.SchemaIDNone {
-		err = fmt.Errorf("schema id %#x: this value means \"no schema\"; choose another", id)
+		err = problem.New(fmt.Sprintf("schema id %#x: this value means \"no schema\"", id), "choose another")
 	}
 	return ioam.SchemaID(id), err
 }
@@ -262,7 +263,7 @@ func ParseSchema(args []string) (SchemaCommand, error) {
 			return c, err
 		}
 		if n := len(c.Schema.Data); n == 0 || n > maxSchemaData {
-			return c, fmt.Errorf("schema data: %d bytes; want 1 to %d, what one option can carry", n, maxSchemaData)
+			return c, problem.New(fmt.Sprintf("schema data: %d bytes", n), fmt.Sprintf("want 1 to %d, what one option can carry", maxSchemaData))
 		}
 	}
 	return c, w.end()

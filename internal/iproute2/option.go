@@ -9,6 +9,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -149,14 +150,13 @@ func (p *routeParser) directExportValue(word string, o *config.DirectExportOptio
 		o.Namespace, err = p.namespace()
 	case "trace-type", "type": // type as in trace
 		if p.seen["type"] && p.seen["trace-type"] {
-			return fmt.Errorf("%s: type and trace-type are the same; give one", word)
+			return problem.New(fmt.Sprintf("%s: type and trace-type are the same", word), "give one")
 		}
 		p.seen["trace-type"] = true
 		if o.TraceType, err = p.traceType(word); err == nil && o.TraceType.Has(ioam.BitChecksumComplement) {
-			err = fmt.Errorf(
-				"trace-type %s: the checksum complement (bit 7) has no meaning in a Direct Export; use bits of %s",
-				o.TraceType,
-				ioam.DirectExportTypeSupported,
+			err = problem.New(
+				fmt.Sprintf("trace-type %s: the checksum complement (bit 7) has no meaning in a Direct Export", o.TraceType),
+				fmt.Sprintf("use bits of %s", ioam.DirectExportTypeSupported),
 			)
 		}
 	case "ext-flags":
@@ -217,7 +217,10 @@ func (p *routeParser) extensionFlags() (list []config.ExtensionFlag, err error) 
 		}
 	}
 	if n != 0 {
-		return nil, fmt.Errorf("ext-flags: 0x%02x is not defined; want 0x80 (Flow-ID), 0x40 (Sequence Number), 0xc0 (both) or 0", n)
+		return nil, problem.New(
+			fmt.Sprintf("ext-flags: 0x%02x is not defined", n),
+			"want 0x80 (Flow-ID), 0x40 (Sequence Number), 0xc0 (both) or 0",
+		)
 	}
 	return list, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -92,7 +93,7 @@ func (p *routeParser) parse() (RouteCommand, error) {
 	case p.rule.Options == nil:
 		return RouteCommand{}, fmt.Errorf("encap ioam6 is missing: %s is for IOAM rules here, not for routes", verb)
 	case p.rule.Interface == "" && p.via.IsLinkLocalUnicast():
-		return RouteCommand{}, fmt.Errorf("dev is missing: via %s is valid on one link only; name its interface: dev IF", p.via)
+		return RouteCommand{}, problem.New(fmt.Sprintf("dev is missing: via %s is valid on one link only", p.via), "name its interface: dev IF")
 	case p.rule.Interface == "" && p.via.IsValid():
 		return RouteCommand{Verb: verb, Rule: p.rule, Named: named, Kernels: p.kernels, Via: p.via, Force: p.seen["force"]}, nil
 	case p.rule.Interface == "":
@@ -137,12 +138,12 @@ func (p *routeParser) clause(verb Verb) error {
 			return err
 		}
 		if verb == Show {
-			return errors.New("encap: not used with show; give PREFIX, dev, name or the rule's criteria")
+			return problem.New("encap: not used with show", "give PREFIX, dev, name or the rule's criteria")
 		}
 		return p.encap()
 	case "via", "metric", "preference", "priority", "proto", "protocol", "pref", "onlink", "table":
 		if verb == Show {
-			return fmt.Errorf("%s: not used with show; it belongs to the kernel's routes, see 'ip -6 route show'", word)
+			return problem.New(fmt.Sprintf("%s: not used with show", word), "it belongs to the kernel's routes, see 'ip -6 route show'")
 		}
 		return p.kernelRoute()
 	case "force":
@@ -152,9 +153,8 @@ func (p *routeParser) clause(verb Verb) error {
 		_, err := p.once()
 		return err
 	case "nexthop", "nhid", "src", "mtu", "advmss", "hoplimit", "scope", "realm", "realms", "expires":
-		return fmt.Errorf(
-			"%s: not used here: the kernel's routes do not change, and this rule acts on packets that leave by an interface; %s",
-			word,
+		return problem.New(
+			fmt.Sprintf("%s: not used here: the kernel's routes do not change, and this rule acts on packets that leave by an interface", word),
 			refusedCures[word],
 		)
 	case "to":
@@ -164,7 +164,10 @@ func (p *routeParser) clause(verb Verb) error {
 		}
 	}
 	if p.rule.Match.Destination.IsValid() {
-		return fmt.Errorf("%q: unknown word; use encap, dev, name, or one of from, ipproto, sport, dport, tos, flowlabel", p.peek())
+		return problem.New(
+			fmt.Sprintf("%q: unknown word", p.peek()),
+			"use encap, dev, name, or one of from, ipproto, sport, dport, tos, flowlabel",
+		)
 	}
 	word, _ := p.nextWord("")
 	prefix, err := parsePrefix(word)
@@ -216,10 +219,9 @@ func (p *routeParser) kernelRoute() error {
 			return err
 		}
 		if table != "main" && table != "254" {
-			return fmt.Errorf(
-				"table %s: a rule acts on all packets that leave by an interface, whatever the table of their route; remove it, and "+
-					"select packets by from, tos or ipproto",
-				table,
+			return problem.New(
+				fmt.Sprintf("table %s: a rule acts on all packets that leave by an interface, whatever the table of their route", table),
+				"remove it, and select packets by from, tos or ipproto",
 			)
 		}
 		said += " " + table
@@ -289,9 +291,9 @@ func parsePrefix(word string) (netip.Prefix, error) {
 	case err != nil:
 		return netip.Prefix{}, fmt.Errorf("%q: want an IPv6 prefix, such as 2001:db8:2::/64, or default", word)
 	case !prefix.Addr().Is6() || prefix.Addr().Is4In6():
-		return netip.Prefix{}, fmt.Errorf("%s: IOAM needs IPv6; want an IPv6 prefix, such as 2001:db8:2::/64", prefix)
+		return netip.Prefix{}, problem.New(fmt.Sprintf("%s: IOAM needs IPv6", prefix), "want an IPv6 prefix, such as 2001:db8:2::/64")
 	case prefix != prefix.Masked():
-		return netip.Prefix{}, fmt.Errorf("%s: bits are set after the prefix; use %s", prefix, prefix.Masked())
+		return netip.Prefix{}, problem.New(fmt.Sprintf("%s: bits are set after the prefix", prefix), fmt.Sprintf("use %s", prefix.Masked()))
 	}
 	return prefix, nil
 }

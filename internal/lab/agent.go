@@ -19,6 +19,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/supervisor"
 )
 
@@ -81,7 +82,7 @@ func (n *Node) Instance() (instance api.Instance, err error) {
 // its local API answers. The agent outlives this process; Down ends it.
 func (n *Node) StartAgent(ctx context.Context, configuration []byte) (*Agent, error) {
 	if n.lab.program == "" {
-		return nil, errors.New("the lab does not know the waymark program; set Options.Program")
+		return nil, problem.New("the lab does not know the waymark program", "set Options.Program")
 	}
 	if err := mountBPF(bpfDirectory); err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 var (
@@ -103,5 +104,8 @@ func reportInhabitants(name string) error {
 			break
 		}
 	}
-	return fmt.Errorf("processes %v still run in %s and keep it alive; the lab did not start them: stop them by hand", pids, name)
+	return problem.New(
+		fmt.Sprintf("processes %v still run in %s and keep it alive", pids, name),
+		"the lab did not start them: stop them by hand",
+	)
 }

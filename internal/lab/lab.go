@@ -124,7 +124,10 @@ func (l *Lab) claim(ctx context.Context, s *state, o Options) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	taken := fmt.Errorf("a lab called %s is already up; take it down (waymark lab down --name %s) or use another --name", l.name, l.name)
+	taken := problem.New(
+		fmt.Sprintf("a lab called %s is already up", l.name),
+		fmt.Sprintf("take it down (waymark lab down --name %s) or use another --name", l.name),
+	)
 	old, rerr := readState(l.directory)
 	if rerr != nil || old.Owner == nil || old.Owner.alive() {
 		return taken
@@ -164,7 +167,7 @@ func (l *Lab) createNamespaces(ctx context.Context) error {
 // checkPrivilege reports early what would fail later with a bare errno.
 func checkPrivilege() error {
 	if os.Geteuid() != 0 {
-		return errors.New("a lab creates network namespaces, which only root may do; run it as root")
+		return problem.New("a lab creates network namespaces, which only root may do", "run it as root")
 	}
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -176,7 +179,10 @@ func checkPrivilege() error {
 		bit  uint
 	}{{"CAP_SYS_ADMIN", unix.CAP_SYS_ADMIN}, {"CAP_NET_ADMIN", unix.CAP_NET_ADMIN}, {"CAP_NET_RAW", unix.CAP_NET_RAW}} {
 		if data[c.bit/32].Effective&(1<<(c.bit%32)) == 0 {
-			return fmt.Errorf("this process lacks %s, which a lab needs; run it as root outside a container, or in a privileged one", c.name)
+			return problem.New(
+				fmt.Sprintf("this process lacks %s, which a lab needs", c.name),
+				"run it as root outside a container, or in a privileged one",
+			)
 		}
 	}
 	return nil
@@ -224,13 +230,11 @@ func open(name string, o Options) (*Lab, error) {
 func notUp(name, directory string) error {
 	up, err := list(directory)
 	if err != nil || len(up) == 0 {
-		return fmt.Errorf("no lab called %s is up; raise it: waymark lab up --name %s", name, name)
+		return problem.New(fmt.Sprintf("no lab called %s is up", name), fmt.Sprintf("raise it: waymark lab up --name %s", name))
 	}
-	return fmt.Errorf(
-		"no lab called %s is up; give --name with one of %s, or raise it: waymark lab up --name %s",
-		name,
-		strings.Join(up, ", "),
-		name,
+	return problem.New(
+		fmt.Sprintf("no lab called %s is up", name),
+		fmt.Sprintf("give --name with one of %s, or raise it: waymark lab up --name %s", strings.Join(up, ", "), name),
 	)
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/waymark-net/waymark/internal/lab/linkloss"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Loss is a rule by which a link loses packets in one direction. Its JSON names are a
@@ -102,11 +103,14 @@ func (l *Lab) place(node, device string) (Loss, error) {
 				continue
 			}
 			if l.nodes[node] == nil {
-				return Loss{}, fmt.Errorf("the network namespace of %s is gone; take the lab down and raise it again", node)
+				return Loss{}, problem.New(fmt.Sprintf("the network namespace of %s is gone", node), "take the lab down and raise it again")
 			}
 			other := link.Ends[1-i]
 			return Loss{Node: node, Interface: device, Peer: other.Node + ":" + other.Interface}, nil
 		}
 	}
-	return Loss{}, fmt.Errorf("no link of the lab begins at %s %s; list them with: waymark lab show --name %s", node, device, l.name)
+	return Loss{}, problem.New(
+		fmt.Sprintf("no link of the lab begins at %s %s", node, device),
+		fmt.Sprintf("list them with: waymark lab show --name %s", l.name),
+	)
 }

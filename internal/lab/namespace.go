@@ -12,13 +12,15 @@ import (
 
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // namespaceDirectory is where iproute2 looks for named network namespaces.
 const namespaceDirectory = "/run/netns"
 
 // errLeft reports that a function left its goroutine without returning.
-var errLeft = errors.New("the function left its goroutine (runtime.Goexit); report errors as a return value")
+var errLeft error = problem.New("the function left its goroutine (runtime.Goexit)", "report errors as a return value")
 
 // createNamespace makes a named network namespace and returns a handle to it.
 func createNamespace(name string) (netns.NsHandle, error) {
@@ -28,10 +30,9 @@ func createNamespace(name string) (netns.NsHandle, error) {
 	path := filepath.Join(namespaceDirectory, name)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o444)
 	if errors.Is(err, fs.ErrExist) {
-		return netns.None(), fmt.Errorf(
-			"network namespace %s exists and belongs to no lab; remove it (ip netns del %s) or give the lab another name",
-			name,
-			name,
+		return netns.None(), problem.New(
+			fmt.Sprintf("network namespace %s exists and belongs to no lab", name),
+			fmt.Sprintf("remove it (ip netns del %s) or give the lab another name", name),
 		)
 	}
 	if err != nil {

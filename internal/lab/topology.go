@@ -140,7 +140,10 @@ func BuiltinNames() []string {
 func Builtin(name string) (*Topology, error) {
 	source, err := builtin.ReadFile(path.Join("topologies", name+".yaml"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("no topology is called %q; use one of %s, or the path of a file", name, strings.Join(BuiltinNames(), ", "))
+		return nil, problem.New(
+			fmt.Sprintf("no topology is called %q", name),
+			fmt.Sprintf("use one of %s, or the path of a file", strings.Join(BuiltinNames(), ", ")),
+		)
 	}
 	if err != nil {
 		return nil, err
@@ -161,7 +164,10 @@ func Load(nameOrFile string) (*Topology, error) {
 		)
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxTopologySize {
-		return nil, fmt.Errorf("%s is not a topology; give a YAML file of at most %d bytes", nameOrFile, maxTopologySize)
+		return nil, problem.New(
+			fmt.Sprintf("%s is not a topology", nameOrFile),
+			fmt.Sprintf("give a YAML file of at most %d bytes", maxTopologySize),
+		)
 	}
 	source, err := os.ReadFile(nameOrFile)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Limits bound an Assembler.
@@ -118,7 +120,7 @@ func (a *Assembler) AddFlow(f Flow, now int64) error {
 		return err
 	}
 	if a.flows[f.ID] != nil {
-		return fmt.Errorf("flow %d is there already; remove it before you add another one of this number", f.ID)
+		return problem.New(fmt.Sprintf("flow %d is there already", f.ID), "remove it before you add another one of this number")
 	}
 	if len(a.flows) >= a.limits.Flows {
 		return fmt.Errorf("there are %d flows; no more may be added", len(a.flows))
@@ -127,8 +129,10 @@ func (a *Assembler) AddFlow(f Flow, now int64) error {
 	// begin during the wait, at most one more than fit, and the two of before its deadline.
 	blocks := int64(a.limits.Wait/f.Timing.Length) + 3
 	if blocks > int64(a.limits.Blocks) {
-		return fmt.Errorf("flow %d: %d blocks of %v would wait for readings, more than %d; lengthen the blocks, or wait less than %v",
-			f.ID, blocks, f.Timing.Length, a.limits.Blocks, a.limits.Wait)
+		return problem.New(
+			fmt.Sprintf("flow %d: %d blocks of %v would wait for readings, more than %d", f.ID, blocks, f.Timing.Length, a.limits.Blocks),
+			fmt.Sprintf("lengthen the blocks, or wait less than %v", a.limits.Wait),
+		)
 	}
 	f.Points = slices.Clone(f.Points)
 	of := &assembly{Flow: f, base: f.Timing.Block(max(now, 0)), ring: make([]slot, blocks)}

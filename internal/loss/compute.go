@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // MaxPoints is the most points that a flow may have.
@@ -26,11 +28,11 @@ type Flow struct {
 // Validate reports why a flow cannot be measured.
 func (f *Flow) Validate() error {
 	if n := len(f.Points); n < 2 || n > MaxPoints {
-		return fmt.Errorf("flow %d has %d points; give it from 2 to %d", f.ID, n, MaxPoints)
+		return problem.New(fmt.Sprintf("flow %d has %d points", f.ID, n), fmt.Sprintf("give it from 2 to %d", MaxPoints))
 	}
 	for i, p := range f.Points {
 		if slices.Contains(f.Points[:i], p) {
-			return fmt.Errorf("flow %d has point %d twice; count at each point once", f.ID, p)
+			return problem.New(fmt.Sprintf("flow %d has point %d twice", f.ID, p), "count at each point once")
 		}
 	}
 	if err := f.Timing.Validate(); err != nil {

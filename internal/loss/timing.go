@@ -18,6 +18,8 @@ package loss
 import (
 	"fmt"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Bounds of the length of a block.
@@ -48,13 +50,16 @@ func (t Timing) Validate() error {
 			t.ClockDifference, t.MinDelay, t.MaxDelay)
 	case t.ClockDifference > t.Length || t.MaxDelay > t.Length || 2*t.Guard() >= t.Length:
 		// Without the first two conditions the sum could overflow.
-		return fmt.Errorf(
-			"blocks of %v are too short for a clock difference of %v and delays from %v to %v: the clock difference plus the spread of the delays "+
-				"must be less than half a block, and no delay longer than a block (RFC 9341 §5); lengthen the blocks",
-			t.Length,
-			t.ClockDifference,
-			t.MinDelay,
-			t.MaxDelay,
+		return problem.New(
+			fmt.Sprintf(
+				"blocks of %v are too short for a clock difference of %v and delays from %v to %v: the clock difference plus the spread of the "+
+					"delays must be less than half a block, and no delay longer than a block (RFC 9341 §5)",
+				t.Length,
+				t.ClockDifference,
+				t.MinDelay,
+				t.MaxDelay,
+			),
+			"lengthen the blocks",
 		)
 	}
 	return nil

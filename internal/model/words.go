@@ -5,6 +5,8 @@ package model
 import (
 	"fmt"
 	"strings"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Words of the configuration file, indexed by value.
@@ -40,7 +42,7 @@ func unmarshalWord[T ~uint8](v *T, text []byte, words []string, what string) err
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is not a %s; use %s", text, what, strings.Join(words, ", "))
+	return problem.New(fmt.Sprintf("%q is not a %s", text, what), fmt.Sprintf("use %s", strings.Join(words, ", ")))
 }
 
 // String returns "default" or "mainline".
@@ -134,7 +136,7 @@ func (r *Role) UnmarshalText(text []byte) error {
 		case "egress":
 			roles |= RoleEgress
 		default:
-			return fmt.Errorf("%q is not a role; use ingress, egress, both with a comma between them, or none", w)
+			return problem.New(fmt.Sprintf("%q is not a role", w), "use ingress, egress, both with a comma between them, or none")
 		}
 	}
 	*r = roles

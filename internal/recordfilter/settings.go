@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/nearword"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -93,7 +94,7 @@ func FromQuery(q url.Values) (f Filter, err error) {
 		i := slices.IndexFunc(Settings, func(s Setting) bool { return s.Key == key })
 		switch {
 		case i < 0:
-			return f, fmt.Errorf("%s: unknown; filter by %s", key, keys())
+			return f, problem.New(fmt.Sprintf("%s: unknown", key), fmt.Sprintf("filter by %s", keys()))
 		case len(values) != 1:
 			return f, fmt.Errorf("%s is given %d times", key, len(values))
 		}
@@ -131,7 +132,7 @@ func checkKinds(list string) error {
 		if meant := nearword.Meant(kind, known); meant != "" {
 			cure = fmt.Sprintf("did you mean %s? All kinds are %s", meant, strings.Join(known, ", "))
 		}
-		return fmt.Errorf("%q is no kind of records; %s", kind, cure)
+		return problem.New(fmt.Sprintf("%q is no kind of records", kind), cure)
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 const variables = "github.com/waymark-net/waymark/internal/commandline"
@@ -31,8 +33,11 @@ func (o Options) compile(ctx context.Context, p program, arch string) error {
 		env = append(env, "CGO_ENABLED=1")
 		if arch != runtime.GOARCH {
 			if _, err := exec.LookPath(crossCompilers[arch]); err != nil {
-				return fmt.Errorf("%s is not installed, and %s links C; apt install g++-%s, or give --architectures %s",
-					crossCompilers[arch], p.name, strings.ReplaceAll(strings.TrimSuffix(crossCompilers[arch], "-gcc"), "_", "-"), runtime.GOARCH)
+				compiler := strings.ReplaceAll(strings.TrimSuffix(crossCompilers[arch], "-gcc"), "_", "-")
+				return problem.New(
+					fmt.Sprintf("%s is not installed, and %s links C", crossCompilers[arch], p.name),
+					fmt.Sprintf("apt install g++-%s, or give --architectures %s", compiler, runtime.GOARCH),
+				)
 			}
 			env = append(env, "CC="+crossCompilers[arch], "CXX="+strings.TrimSuffix(crossCompilers[arch], "gcc")+"g++")
 		}

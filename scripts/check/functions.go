@@ -28,6 +28,7 @@ func goRules(name string, content []byte) ([]Finding, error) {
 	if !test { // tests read what others write, too
 		findings = append(findings, jsonRules(name, files, file)...)
 		findings = append(findings, wrappedCures(name, files, file)...)
+		findings = append(findings, plainCures(name, files, file)...)
 	}
 	for _, declaration := range file.Decls {
 		function, ok := declaration.(*ast.FuncDecl)

@@ -55,13 +55,13 @@ var layers = map[string]string{
 	// The rooms of the data plane: none knows the package above.
 	"internal/datapath/bpf":        "",
 	"internal/datapath/undo":       "",
-	"internal/datapath/attach":     "internal/datapath/undo internal/model",
-	"internal/datapath/compile":    "ioam internal/datapath/attach internal/datapath/bpf internal/datapath/flows internal/datapath/measure internal/datapath/rings internal/model",
+	"internal/datapath/attach":     "internal/datapath/undo internal/model internal/problem",
+	"internal/datapath/compile":    "ioam internal/datapath/attach internal/datapath/bpf internal/datapath/flows internal/datapath/measure internal/datapath/rings internal/model internal/problem",
 	"internal/datapath/delays":     "ioam internal/datapath/bpf internal/exponential internal/model",
 	"internal/datapath/flows":      "ioam internal/datapath/bpf internal/edgetoedge internal/kernelclock internal/model",
 	"internal/datapath/forward":    "internal/datapath/bpf internal/kernelclock internal/model",
-	"internal/datapath/measure":    "srv6 internal/coverage internal/datapath/bpf internal/loss internal/model",
-	"internal/datapath/queue":      "internal/datapath/attach internal/datapath/bpf internal/exponential internal/model",
+	"internal/datapath/measure":    "srv6 internal/coverage internal/datapath/bpf internal/loss internal/model internal/problem",
+	"internal/datapath/queue":      "internal/datapath/attach internal/datapath/bpf internal/exponential internal/model internal/problem",
 	"internal/datapath/specialize": "",
 	"internal/datapath/rings":      "ioam internal/datapath/bpf internal/datapath/flows internal/model",
 
@@ -72,7 +72,7 @@ var layers = map[string]string{
 	"internal/delay":       "",
 	"internal/exponential": "",
 	"internal/edgetoedge":  "ioam",
-	"internal/loss":        "internal/delay",
+	"internal/loss":        "internal/delay internal/problem",
 	// When interfaces were counted. It reads the clock to forget.
 	"internal/coverage": "internal/loss",
 
@@ -112,14 +112,14 @@ var layers = map[string]string{
 	"internal/sink/jsonl":     "ioam internal/columns internal/problem internal/record internal/sink internal/yamlfile",
 	"internal/sink/ipfixsink": "ioam ipfix internal/address internal/inputfile internal/instant internal/problem internal/record internal/sink internal/yamlfile",
 	"internal/sink/otlpsink":  "ioam internal/exponential internal/metrics internal/problem internal/record internal/secretfile internal/sink internal/yamlfile",
-	"internal/decode":         "ioam internal/ipv6 internal/record",
+	"internal/decode":         "ioam internal/ipv6 internal/problem internal/record",
 	"internal/collect": "ioam ipfix internal/address internal/collect/join internal/collect/known internal/health internal/inputfile internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/problem internal/record internal/sink " +
 		"internal/replacefile internal/socketdrops",
 	"internal/collect/join":             "ioam internal/record",
 	"internal/collect/sender":           "ipfix",
 	"internal/collect/pathmetrics":      "internal/exponential internal/metrics internal/record",
 	"internal/collect/known":            "ioam internal/collect/join internal/record",
-	"internal/recordfilter":             "ioam internal/instant internal/nearword internal/record",
+	"internal/recordfilter":             "ioam internal/instant internal/nearword internal/problem internal/record",
 	"internal/recordfilter/filterflags": "internal/commandline internal/recordfilter",
 
 	// What records of a time say together: no clock, no input, no output.
@@ -130,8 +130,8 @@ var layers = map[string]string{
 	"internal/yamlfile": "internal/inputfile internal/nearword internal/problem internal/shellword",
 	"internal/address":  "internal/problem",
 	"internal/config":   "ioam srv6 internal/address internal/inputfile internal/loss internal/lossquery internal/nodenames internal/pot internal/record internal/secretfile internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/sink/otlpsink internal/stamp/keyfile internal/model internal/problem internal/yamlfile",
-	"internal/iproute2": "ioam srv6 internal/config internal/model internal/shellword",
-	"internal/api":      "ioam internal/config internal/health internal/insight internal/instant internal/model internal/nodenames internal/pathmtu internal/recordfilter",
+	"internal/iproute2": "ioam srv6 internal/config internal/model internal/problem internal/shellword",
+	"internal/api":      "ioam internal/config internal/health internal/insight internal/instant internal/model internal/nodenames internal/pathmtu internal/problem internal/recordfilter",
 	"internal/health":   "ioam internal/instant internal/model internal/problem",
 	// The agent: what its services have in common, the services by subject, which do not
 	// know each other, and what puts all together.
@@ -142,7 +142,7 @@ var layers = map[string]string{
 	"internal/agent/probe": "ioam internal/agent/service internal/api internal/config internal/eventlog internal/health internal/instant internal/metrics internal/pathtrace/monitor internal/problem internal/record internal/stamp/keyfile",
 	"internal/agent/report": "ioam internal/exponential internal/nodenames internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/eventlog internal/health internal/insight internal/instant internal/kernelevents internal/loopback internal/loss internal/problem " +
 		"internal/metrics internal/model internal/record internal/recordfilter internal/reference internal/replacefile internal/sink",
-	"internal/agent/queues": "internal/agent/service internal/api internal/config internal/datapath/queue internal/exponential internal/health internal/insight internal/instant internal/metrics internal/model internal/record internal/replacefile",
+	"internal/agent/queues": "internal/agent/service internal/api internal/config internal/datapath/queue internal/exponential internal/health internal/insight internal/instant internal/metrics internal/model internal/problem internal/record internal/replacefile",
 	"internal/agent/tunnel": "internal/agent/service internal/api internal/config internal/health internal/icmpv6 internal/metrics internal/model internal/pathmtu internal/reference internal/replacefile internal/socketdrops internal/tunnelerror",
 	// Who has which network namespace of the machine.
 	"internal/agent/instances": "internal/api internal/datapath internal/health internal/problem",
@@ -155,9 +155,9 @@ var layers = map[string]string{
 	"internal/journal":    "",
 
 	"internal/lab":             "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor internal/problem internal/replacefile",
-	"internal/lab/linkloss":    "internal/kernelclock",
-	"internal/lab/linkrelay":   "internal/lab/linkloss",
-	"internal/lab/demo":        "ioam ipfix internal/api internal/columns internal/delay internal/collect internal/config internal/record internal/sink internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/nodenames internal/patience",
+	"internal/lab/linkloss":    "internal/kernelclock internal/problem",
+	"internal/lab/linkrelay":   "internal/lab/linkloss internal/problem",
+	"internal/lab/demo":        "ioam ipfix internal/api internal/columns internal/delay internal/collect internal/config internal/problem internal/record internal/sink internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/nodenames internal/patience",
 	"internal/lab/consoledemo": "internal/lab internal/lab/linkloss internal/patience internal/problem",
 	"internal/patience":        "",
 
@@ -183,7 +183,7 @@ var layers = map[string]string{
 	"collector/internal/access":   "collector/internal/store internal/inputfile internal/problem",
 	"collector/internal/settings": "collector/internal/access collector/internal/store internal/collect internal/collect/join internal/inputfile internal/problem internal/record internal/secretfile internal/sink internal/sink/jsonl internal/sink/otlpsink internal/yamlfile ipfix",
 	"collector/internal/store":    "internal/problem internal/instant internal/record internal/sink ioam internal/replacefile",
-	"collector/internal/live":     "internal/record internal/sink",
+	"collector/internal/live":     "internal/problem internal/record internal/sink",
 	"collector/internal/query":    "ioam collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/loss internal/model internal/nodenames internal/problem internal/record internal/recordfilter internal/sink",
 	"collector/internal/events":   "ioam internal/collect internal/eventlog internal/insight internal/metrics internal/nodenames internal/record internal/sink",
 	"collector/internal/console":  "internal/problem",
@@ -192,7 +192,7 @@ var layers = map[string]string{
 	"collector/internal/daemon":   "collector/internal/access collector/internal/api collector/internal/events collector/internal/live collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/collect/pathmetrics internal/columns internal/commandline internal/metrics internal/nodenames internal/record internal/sink internal/supervisor",
 
 	// Benchmarks: what is measured, how, and how it is drawn.
-	"bench/executed":    "",
+	"bench/executed":    "internal/problem",
 	"bench/experiments": "ioam srv6 stamp bench/executed bench/harness bench/report internal/agent/instances internal/api internal/collect/sender internal/datapath internal/problem internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
 	"bench/harness":     "ioam ipfix bench/report internal/agent/report internal/agent/service internal/datapath internal/instant internal/model internal/problem internal/record internal/routing internal/sink internal/sink/ipfixsink",
 	"bench/report":      "internal/instant internal/problem",
@@ -200,17 +200,17 @@ var layers = map[string]string{
 	// Packages: what is in them is built by Go, not imported.
 	"packaging/build":               "packaging/image internal/problem",
 	"packaging/image":               "",
-	"packaging/cmd/waymark-package": "packaging/build",
+	"packaging/cmd/waymark-package": "packaging/build internal/problem",
 	// Dashboards and rules: made and tested, not imported.
 	"packaging/dashboards":             "",
 	"packaging/cmd/waymark-dashboards": "packaging/dashboards",
 
 	"scripts/check":     "",
-	"scripts/compress":  "",
+	"scripts/compress":  "internal/problem",
 	"scripts/lint":      "",
-	"scripts/picture":   "internal/record ioam",
+	"scripts/picture":   "internal/problem internal/record ioam",
 	"scripts/postcards": "internal/collect/sender",
-	"scripts/reference": "internal/collect",
+	"scripts/reference": "internal/collect internal/problem",
 }
 
 // testPackages are only for tests: no other package imports them, and they may

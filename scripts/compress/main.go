@@ -7,12 +7,13 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 func main() {
@@ -33,7 +34,7 @@ func compressAll(directory string) error {
 		return err
 	}
 	if len(objects) == 0 {
-		return fmt.Errorf("%s has no objects; run go generate for the package that has its bpf2go lines", directory)
+		return problem.New(fmt.Sprintf("%s has no objects", directory), "run go generate for the package that has its bpf2go lines")
 	}
 	for _, object := range objects {
 		if err := compress(object); err != nil {
@@ -104,7 +105,7 @@ func rewrite(binding, object string) error {
 		{"\t\"bytes\"\n", ""},
 	} {
 		if strings.Count(text, change[0]) != 1 {
-			return errors.New("bpf2go writes another binding than before; adapt scripts/compress")
+			return problem.New("bpf2go writes another binding than before", "adapt scripts/compress")
 		}
 		text = strings.Replace(text, change[0], change[1], 1)
 	}

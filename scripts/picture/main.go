@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
@@ -52,7 +53,7 @@ func choose(in io.Reader) (*record.Path, error) {
 	if err := lines.Err(); err != nil {
 		return nil, err
 	}
-	return nil, errors.New("no complete UDP path with all times is among the records; run the demo again")
+	return nil, problem.New("no complete UDP path with all times is among the records", "run the demo again")
 }
 
 func isDrawable(p *record.Path) bool {

@@ -8,6 +8,8 @@ import (
 	"go/ast"
 	"regexp"
 	"strings"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 //go:embed api.md.in
@@ -45,7 +47,10 @@ func apiReference(root string) ([]byte, error) {
 	})
 	for _, r := range requests {
 		if n := shown[r.pattern]; n != 1 {
-			return nil, fmt.Errorf("%s is %d times in the API's page; scripts/reference/api.md.in needs a line {{%s}}", r.pattern, n, r.path)
+			return nil, problem.New(
+				fmt.Sprintf("%s is %d times in the API's page", r.pattern, n),
+				fmt.Sprintf("scripts/reference/api.md.in needs a line {{%s}}", r.path),
+			)
 		}
 	}
 	return []byte(page), nil
@@ -77,7 +82,7 @@ func requestsOf(root string) (list []request, err error) {
 				at := s.place.Position(literal.Pos())
 				about := comments[at.Line]
 				if about == nil {
-					err = fmt.Errorf("%v: %s has no text for the API's page; write it as a comment above", at, text)
+					err = problem.New(fmt.Sprintf("%v: %s has no text for the API's page", at, text), "write it as a comment above")
 					return false
 				}
 				list = append(list, request{text, of[1], markdown(about)})

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // generatedNote stands at the end of every page.
@@ -25,7 +27,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("want a directory for the pages; run it from the project's root, as make docs does")
+		return problem.New("want a directory for the pages", "run it from the project's root, as make docs does")
 	}
 	pages, err := pages(".")
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/waymark-net/waymark/internal/collect"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 //go:embed metrics.md.in
@@ -60,7 +61,10 @@ func metricsReference(root string) ([]byte, error) {
 			}
 		}
 		if m.computed != 0 || len(m.rows) == 0 {
-			return nil, fmt.Errorf("%v: %d metrics, %d with computed names; declare them with constants", of.directories, len(m.rows), m.computed)
+			return nil, problem.New(
+				fmt.Sprintf("%v: %d metrics, %d with computed names", of.directories, len(m.rows), m.computed),
+				"declare them with constants",
+			)
 		}
 		text := "| metric | labels | meaning |\n|---|---|---|\n" + strings.Join(m.rows, "\n")
 		page = strings.Replace(page, "{{"+table+"}}", text, 1)

@@ -6,7 +6,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/kmsgtest"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/test/testnet"
 )
 
@@ -36,7 +36,7 @@ func Run(m *testing.M) int {
 
 func run(m *testing.M) (int, error) {
 	if os.Geteuid() != 0 {
-		return 1, errors.New("these tests make network namespaces; run them as root")
+		return 1, problem.New("these tests make network namespaces", "run them as root")
 	}
 	if Program = os.Getenv("WAYMARK_PROGRAM"); Program != "" {
 		return kmsgtest.Run(m), nil

@@ -20,6 +20,7 @@ import (
 	"github.com/waymark-net/waymark/bench/harness"
 	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 func newRunCommand(opts *commandline.Options) *cobra.Command {
@@ -77,11 +78,11 @@ type runFlags struct {
 func (f *runFlags) runAll(cmd *cobra.Command, opts *commandline.Options) error {
 	for _, flag := range []string{"plot", "duration", "rounds", "setups"} {
 		if cmd.Flags().Changed(flag) {
-			return commandline.Usagef("--%s is for one benchmark; name one, or remove --%s", flag, flag)
+			return commandline.Usage(problem.New(fmt.Sprintf("--%s is for one benchmark", flag), fmt.Sprintf("name one, or remove --%s", flag)))
 		}
 	}
 	if !f.short {
-		return commandline.Usagef("NAME is missing; name a benchmark, or run all of them with --short")
+		return commandline.Usage(problem.New("NAME is missing", "name a benchmark, or run all of them with --short"))
 	}
 	for _, b := range experiments.All() {
 		if err := f.run(cmd, opts, b, b.Short); err != nil {
@@ -94,7 +95,7 @@ func (f *runFlags) runAll(cmd *cobra.Command, opts *commandline.Options) error {
 func (f *runFlags) runOne(cmd *cobra.Command, opts *commandline.Options, name string) error {
 	b, err := experiments.Find(name)
 	if err != nil {
-		return commandline.Usagef("%w", err)
+		return commandline.Usage(err)
 	}
 	o := b.Full
 	if f.short {
@@ -112,7 +113,7 @@ func (f *runFlags) runOne(cmd *cobra.Command, opts *commandline.Options, name st
 	}
 	if cmd.Flags().Changed("setups") {
 		if b.Table == nil {
-			return commandline.Usagef("--setups: %s has one set-up; remove it", b.Name)
+			return commandline.Usage(problem.New(fmt.Sprintf("--setups: %s has one set-up", b.Name), "remove it"))
 		}
 		if f.setups < 1 || f.setups > o.Rounds {
 			return commandline.Usagef("--setups %d: use 1 to %d, the number of rounds", f.setups, o.Rounds)
@@ -120,12 +121,10 @@ func (f *runFlags) runOne(cmd *cobra.Command, opts *commandline.Options, name st
 		o.Setups = f.setups
 	}
 	if o.Duration/time.Duration(o.Rounds) < harness.MinRound {
-		return commandline.Usagef(
-			"--duration %v: too short for %d rounds; use at least %v for each, or fewer --rounds",
-			o.Duration,
-			o.Rounds,
-			harness.MinRound,
-		)
+		return commandline.Usage(problem.New(
+			fmt.Sprintf("--duration %v: too short for %d rounds", o.Duration, o.Rounds),
+			fmt.Sprintf("use at least %v for each, or fewer --rounds", harness.MinRound),
+		))
 	}
 	return f.run(cmd, opts, b, o)
 }

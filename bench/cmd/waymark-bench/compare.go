@@ -56,11 +56,11 @@ scripts/compare.sh builds the older program.`,
 func (f *compareFlags) run(cmd *cobra.Command, opts *commandline.Options, name string) error {
 	b, err := experiments.Find(name)
 	if err != nil {
-		return commandline.Usagef("%w", err)
+		return commandline.Usage(err)
 	}
 	switch {
 	case f.before == "":
-		return commandline.Usagef("--old is missing; name the file of an older waymark-bench, which scripts/compare.sh builds")
+		return commandline.Usage(problem.New("--old is missing", "name the file of an older waymark-bench, which scripts/compare.sh builds"))
 	case cmd.Flags().Changed("rounds") && f.rounds < 1:
 		return commandline.Usagef("--rounds %d: use at least 1, or remove it for %d", f.rounds, b.Full.Rounds)
 	case cmd.Flags().Changed("duration") && f.duration < harness.MinRound:

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/stamp/keyfile"
 	"github.com/waymark-net/waymark/stamp"
 )
@@ -65,7 +66,7 @@ func (f *stampFlags) read(cmd *cobra.Command) (format stamp.TimestampFormat, key
 	case f.protect != protectPackets && f.protect != protectTLVs:
 		return format, nil, false, commandline.Usagef("--protect %q: want %s or %s", f.protect, protectPackets, protectTLVs)
 	case f.keyFile == "" && cmd.Flags().Changed("protect"):
-		return format, nil, false, commandline.Usagef("--protect needs a key; add --key-file FILE")
+		return format, nil, false, commandline.Usage(problem.New("--protect needs a key", "add --key-file FILE"))
 	case f.keyFile == "":
 		return format, nil, false, nil
 	}

@@ -161,7 +161,10 @@ func parseListen(text string) (netip.AddrPort, error) {
 	case !a.IsLinkLocalUnicast():
 		return at, nil
 	case a.Zone() == "":
-		return at, commandline.Usagef("--listen %s: the address is valid on one link only; name its interface: [%s%%eth0]:%d", text, a, at.Port())
+		return at, commandline.Usage(problem.New(
+			fmt.Sprintf("--listen %s: the address is valid on one link only", text),
+			fmt.Sprintf("name its interface: [%s%%eth0]:%d", a, at.Port()),
+		))
 	}
 	scope, err := scopeOf(a)
 	if err != nil {

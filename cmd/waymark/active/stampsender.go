@@ -184,12 +184,10 @@ func (f *senderFlags) config(cmd *cobra.Command, address string) (c sender.Confi
 	case f.timeout < time.Millisecond || f.timeout > time.Hour:
 		return c, commandline.Usagef("--timeout %v: want a time from 1ms to 1h", f.timeout)
 	case f.timeout/f.interval > measure.MaxWindow/2:
-		return c, commandline.Usagef(
-			"--timeout %v with --interval %v: too many packets would wait for replies; want at most %v",
-			f.timeout,
-			f.interval,
-			f.interval*measure.MaxWindow/2,
-		)
+		return c, commandline.Usage(problem.New(
+			fmt.Sprintf("--timeout %v with --interval %v: too many packets would wait for replies", f.timeout, f.interval),
+			fmt.Sprintf("want at most %v", f.interval*measure.MaxWindow/2),
+		))
 	case f.dscp < 0 || f.dscp > 63:
 		return c, commandline.Usagef("--dscp %d: want a number from 0 to 63", f.dscp)
 	case f.stats < 0 || f.stats > 0 && f.stats < time.Millisecond:
@@ -200,7 +198,7 @@ func (f *senderFlags) config(cmd *cobra.Command, address string) (c sender.Confi
 	}
 	c.First = firstNumber()
 	if f.needSSID && c.SSID == 0 {
-		return c, commandline.Usagef("--need-ssid needs an SSID; remove --ssid 0")
+		return c, commandline.Usage(problem.New("--need-ssid needs an SSID", "remove --ssid 0"))
 	}
 	if c.TLVs, err = f.tlvs(c.SSID); err != nil {
 		return c, err
@@ -237,7 +235,10 @@ func firstNumber() uint32 {
 
 // parseReflector reads the address of a reflector.
 func parseReflector(text string) (netip.AddrPort, uint32, error) {
-	wrong := commandline.Usagef("%q is no IPv6 address; want one such as 2001:db8::1, fe80::1%%eth0 or [2001:db8::1]:%d", text, stamp.Port)
+	wrong := commandline.Usage(problem.New(
+		fmt.Sprintf("%q is no IPv6 address", text),
+		fmt.Sprintf("want one such as 2001:db8::1, fe80::1%%eth0 or [2001:db8::1]:%d", stamp.Port),
+	))
 	at, err := netip.ParseAddrPort(text)
 	if err != nil {
 		var a netip.Addr
@@ -250,9 +251,15 @@ func parseReflector(text string) (netip.AddrPort, uint32, error) {
 	case !at.Addr().Is6() || at.Addr().Is4In6() || at.Port() == 0 || at.Addr().IsUnspecified():
 		return at, 0, wrong
 	case at.Addr().IsMulticast():
-		return at, 0, commandline.Usagef("%s is the address of a group; measure to one node at a time: give an address of its own", at.Addr())
+		return at, 0, commandline.Usage(problem.New(
+			fmt.Sprintf("%s is the address of a group", at.Addr()),
+			"measure to one node at a time: give an address of its own",
+		))
 	case at.Addr().Zone() == "" && at.Addr().IsLinkLocalUnicast():
-		return at, 0, commandline.Usagef("%s is valid on one link only; name its interface: %s%%eth0", at.Addr(), at.Addr())
+		return at, 0, commandline.Usage(problem.New(
+			fmt.Sprintf("%s is valid on one link only", at.Addr()),
+			fmt.Sprintf("name its interface: %s%%eth0", at.Addr()),
+		))
 	}
 	scope, err := scopeOf(at.Addr())
 	return netip.AddrPortFrom(at.Addr().WithZone(""), at.Port()), scope, err
@@ -270,7 +277,7 @@ func scopeOf(a netip.Addr) (uint32, error) {
 		link, err = net.InterfaceByIndex(int(n))
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%s: no interface %s; 'ip link' lists them", a, zone)
+		return 0, problem.New(fmt.Sprintf("%s: no interface %s", a, zone), "'ip link' lists them")
 	}
 	return uint32(link.Index), nil
 }
@@ -293,7 +300,10 @@ func parseSource(text string, scope uint32) (netip.Addr, error) {
 	case err != nil:
 		return a, fmt.Errorf("--source %w", err)
 	case own == 0 && scope == 0:
-		return a, commandline.Usagef("--source %s is valid on one link only; name its interface: %s%%eth0", text, text)
+		return a, commandline.Usage(problem.New(
+			fmt.Sprintf("--source %s is valid on one link only", text),
+			fmt.Sprintf("name its interface: %s%%eth0", text),
+		))
 	case own != 0 && scope != 0 && own != scope:
 		return a, commandline.Usagef("--source %s is on another link than the reflector's address: name the same interface", text)
 	case own == 0:
@@ -348,7 +358,7 @@ func (f *senderFlags) tlvs(ssid stamp.SSID) (t sender.TLVs, err error) {
 			return t, err
 		}
 		if ssid == 0 { // RFC 9503 §3
-			return t, commandline.Usagef("--destination-node needs an SSID; remove --ssid 0")
+			return t, commandline.Usage(problem.New("--destination-node needs an SSID", "remove --ssid 0"))
 		}
 	}
 	if f.returnPath != "" && !t.ReturnSameLink {
@@ -376,7 +386,7 @@ func parseSegments(text string) (list []netip.Addr, ok bool) {
 func (f *senderFlags) path(c *sender.Config, modeGiven bool) (err error) {
 	if f.segments == "" {
 		if modeGiven {
-			return commandline.Usagef("--mode says how packets have segments; add --segments SID,SID")
+			return commandline.Usage(problem.New("--mode says how packets have segments", "add --segments SID,SID"))
 		}
 		return nil
 	}

@@ -144,9 +144,9 @@ func (f *traceFlags) config(cmd *cobra.Command, opts *commandline.Options, addre
 	}
 	switch outputs := count(opts.JSON, f.csv, f.dot); {
 	case outputs > 1:
-		return c, commandline.Usagef("--json, --csv and --dot are different outputs; give one")
+		return c, commandline.Usage(problem.New("--json, --csv and --dot are different outputs", "give one"))
 	case f.live && outputs > 0:
-		return c, commandline.Usagef("--live shows the text for people; remove it, or --json, --csv or --dot")
+		return c, commandline.Usage(problem.New("--live shows the text for people", "remove it, or --json, --csv or --dot"))
 	}
 	for _, n := range []struct {
 		flag             string
@@ -161,20 +161,18 @@ func (f *traceFlags) config(cmd *cobra.Command, opts *commandline.Options, addre
 	}
 	switch {
 	case f.icmp && c.Scope != 0:
-		return c, commandline.Usagef("--icmp: %s is valid on one link only; want another address, or UDP", address)
+		return c, commandline.Usage(problem.New(fmt.Sprintf("--icmp: %s is valid on one link only", address), "want another address, or UDP"))
 	case f.loopback && c.Scope != 0:
-		return c, commandline.Usagef("--loopback: %s is valid on one link only; want another address", address)
+		return c, commandline.Usage(problem.New(fmt.Sprintf("--loopback: %s is valid on one link only", address), "want another address"))
 	case f.interval < prober.MinInterval || f.interval > time.Minute:
 		return c, commandline.Usagef("--interval %v: want a time from %v to 1m", f.interval, prober.MinInterval)
 	case f.timeout < time.Millisecond || f.timeout > prober.MaxTimeout:
 		return c, commandline.Usagef("--timeout %v: want a time from 1ms to %v", f.timeout, prober.MaxTimeout)
 	case f.timeout/f.interval > prober.MaxWaiting:
-		return c, commandline.Usagef(
-			"--timeout %v with --interval %v: too many probes would wait for replies; want at most %v",
-			f.timeout,
-			f.interval,
-			f.interval*prober.MaxWaiting,
-		)
+		return c, commandline.Usage(problem.New(
+			fmt.Sprintf("--timeout %v with --interval %v: too many probes would wait for replies", f.timeout, f.interval),
+			fmt.Sprintf("want at most %v", f.interval*prober.MaxWaiting),
+		))
 	}
 	if err := f.trace(&c); err != nil {
 		return c, err
@@ -193,10 +191,13 @@ func (f *traceFlags) trace(c *prober.Config) (err error) {
 		return commandline.Usagef("--type: %w", err)
 	}
 	if err := c.Type.Validate(); err != nil {
-		return commandline.Usagef("%w", problem.Append(fmt.Errorf("--type: %w", err), "want one such as 0xf80000"))
+		return commandline.Usage(problem.Append(fmt.Errorf("--type: %w", err), "want one such as 0xf80000"))
 	}
 	if c.Type.HasSnapshot() {
-		return commandline.Usagef("--type %v asks for snapshots (bit 22), whose length is not known; want one without", c.Type)
+		return commandline.Usage(problem.New(
+			fmt.Sprintf("--type %v asks for snapshots (bit 22), whose length is not known", c.Type),
+			"want one without",
+		))
 	}
 	most := mostTraceData / (4 * c.Type.NodeLen())
 	switch {
@@ -229,7 +230,7 @@ func (f *traceFlags) domainOf(ctx context.Context, c *prober.Config) error {
 	case err != nil:
 		return nil // without an agent, timestamps are those of most nodes
 	case f.domain < 0 && len(running.Namespaces) == 0:
-		return errors.New("the agent of this host has no namespace; give --namespace")
+		return problem.New("the agent of this host has no namespace", "give --namespace")
 	case f.domain < 0:
 		c.Namespace = running.Namespaces[0].ID
 	}

@@ -47,12 +47,15 @@ func traced(
 	}
 	switch {
 	case err != nil || !isNode(to):
-		return to, 0, named, commandline.Usagef(
-			"%q is no IPv6 address or name of a node; want one such as 2001:db8::1, fe80::1%%eth0 or r3.example.net",
-			text,
-		)
+		return to, 0, named, commandline.Usage(problem.New(
+			fmt.Sprintf("%q is no IPv6 address or name of a node", text),
+			"want one such as 2001:db8::1, fe80::1%eth0 or r3.example.net",
+		))
 	case to.Zone() == "" && to.IsLinkLocalUnicast():
-		return to, 0, named, commandline.Usagef("%s is valid on one link only; name its interface: %s%%eth0", to, to)
+		return to, 0, named, commandline.Usage(problem.New(
+			fmt.Sprintf("%s is valid on one link only", to),
+			fmt.Sprintf("name its interface: %s%%eth0", to),
+		))
 	}
 	scope, err = scopeOf(to)
 	return to.WithZone(""), scope, named, err
@@ -76,7 +79,7 @@ func addressOf(ctx context.Context, name string, lookup func(context.Context, st
 	case ctx.Err() != nil:
 		return netip.Addr{}, ctx.Err()
 	case errors.As(err, &unknown) && unknown.IsNotFound:
-		return netip.Addr{}, fmt.Errorf("no IPv6 address of %s is known; check the name, or give the address", name)
+		return netip.Addr{}, problem.New(fmt.Sprintf("no IPv6 address of %s is known", name), "check the name, or give the address")
 	case err != nil:
 		return netip.Addr{}, problem.Wrap(fmt.Errorf("look up %s: %w", name, err), "give the address")
 	}
@@ -85,5 +88,8 @@ func addressOf(ctx context.Context, name string, lookup func(context.Context, st
 			return a, nil
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("none of the %d addresses of %s is an IPv6 address of a node; give the address", len(list), name)
+	return netip.Addr{}, problem.New(
+		fmt.Sprintf("none of the %d addresses of %s is an IPv6 address of a node", len(list), name),
+		"give the address",
+	)
 }

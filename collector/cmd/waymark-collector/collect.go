@@ -20,6 +20,7 @@ import (
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/recordfilter"
 	"github.com/waymark-net/waymark/internal/recordfilter/filterflags"
@@ -177,11 +178,14 @@ func (f *collectFlags) config() (collect.Config, error) {
 	case f.stats < 0 || f.stats > 0 && f.stats < time.Millisecond:
 		return c, commandline.Usagef("--stats %v: want a time from 1ms, or 0", f.stats)
 	case f.enterprise == uint32(ipfix.EnterpriseIANA) || f.enterprise == uint32(ipfix.EnterpriseIOAM):
-		return c, commandline.Usagef("--enterprise %d: this number has other elements; want that of your exporters", f.enterprise)
+		return c, commandline.Usage(problem.New(
+			fmt.Sprintf("--enterprise %d: this number has other elements", f.enterprise),
+			"want that of your exporters",
+		))
 	case secured && (f.certificate == "" || f.key == ""):
 		return c, commandline.Usagef("--listen tls://…: TLS needs --tls-cert and --tls-key")
 	case !secured && f.certificate+f.key+f.clientCA != "":
-		return c, commandline.Usagef("certificates are for TLS; add --listen tls://ADDRESS:PORT")
+		return c, commandline.Usage(problem.New("certificates are for TLS", "add --listen tls://ADDRESS:PORT"))
 	case !secured:
 		return c, nil
 	}
@@ -192,7 +196,7 @@ func (f *collectFlags) config() (collect.Config, error) {
 // thresholds are the limits of loss and delay, the same for every flow that is compared.
 func (f *collectFlags) thresholds() (t loss.Thresholds, err error) {
 	if f.records && f.maxLoss+f.maxDelay != "" {
-		return t, commandline.Usagef("--records compares nothing; remove it, or --max-loss and --max-delay")
+		return t, commandline.Usage(problem.New("--records compares nothing", "remove it, or --max-loss and --max-delay"))
 	}
 	if f.maxLoss != "" {
 		share, err := config.ParseText[config.LossShare](f.maxLoss)

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -47,7 +46,7 @@ collector answers.`,
 				return err
 			}
 			if !h.OK {
-				return errors.New("the collector has a problem; see the lines that begin with warning")
+				return problem.New("the collector has a problem", "see the lines that begin with warning")
 			}
 			return nil
 		},

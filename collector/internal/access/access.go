@@ -9,7 +9,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -79,9 +78,9 @@ func New(c Config) (*Guard, error) {
 	}
 	switch secured := g.web != nil && g.web.now().tls != nil; {
 	case c.TLS && !secured:
-		return nil, errors.New("api.address has https, and there is no certificate; set api.web to a file with tls_server_config")
+		return nil, problem.New("api.address has https, and there is no certificate", "set api.web to a file with tls_server_config")
 	case !c.TLS && secured:
-		return nil, fmt.Errorf("api.address has http, and %s has tls_server_config; write https:// in api.address", c.Web)
+		return nil, problem.New(fmt.Sprintf("api.address has http, and %s has tls_server_config", c.Web), "write https:// in api.address")
 	}
 	if c.OIDC != nil {
 		if g.login, err = newLogin(*c.OIDC); err != nil {
@@ -89,16 +88,15 @@ func New(c Config) (*Guard, error) {
 		}
 	}
 	if !at.Addr().IsLoopback() && (!c.TLS || !g.asks()) {
-		return nil, fmt.Errorf(
-			"api.address %s can be reached from other machines: it needs TLS and users; set api.web to a file with tls_server_config "+
-				"and basic_auth_users, or use [::1]:%d",
-			at,
-			at.Port(),
+		return nil, problem.New(
+			fmt.Sprintf("api.address %s can be reached from other machines: it needs TLS and users", at),
+			fmt.Sprintf("set api.web to a file with tls_server_config and basic_auth_users, or use [::1]:%d", at.Port()),
 		)
 	}
 	if !g.asks() && len(c.Roles) > 0 {
-		return nil, errors.New(
-			"api.roles are of users, and nobody is asked who they are; set api.web to a file with basic_auth_users, or api.oidc",
+		return nil, problem.New(
+			"api.roles are of users, and nobody is asked who they are",
+			"set api.web to a file with basic_auth_users, or api.oidc",
 		)
 	}
 	return g, nil

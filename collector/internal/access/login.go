@@ -20,6 +20,8 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // OIDC is a provider of OpenID Connect, where users log in.
@@ -241,10 +243,10 @@ func (l *login) identify(r *http.Request, p pending) (who Identity, err error) {
 func (l *login) named(claims map[string]any) (who Identity, err error) {
 	who.User, _ = claims[l.config.UserClaim].(string)
 	if who.User == "" {
-		return who, fmt.Errorf("the ID token has no claim %q; set api.oidc.user-claim", l.config.UserClaim)
+		return who, problem.New(fmt.Sprintf("the ID token has no claim %q", l.config.UserClaim), "set api.oidc.user-claim")
 	}
 	if verified, _ := claims["email_verified"].(bool); l.config.UserClaim == "email" && !verified {
-		return who, errors.New("the provider does not say that the mail address is the user's; set api.oidc.user-claim: sub")
+		return who, problem.New("the provider does not say that the mail address is the user's", "set api.oidc.user-claim: sub")
 	}
 	switch groups := claims[l.config.GroupsClaim].(type) {
 	case string:

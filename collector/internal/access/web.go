@@ -67,10 +67,10 @@ func (w *webFile) now() *loaded {
 	w.read = time.Now()
 	again, err := loadWeb(w.path)
 	if err == nil && (again.tls == nil) != (w.loaded.tls == nil) {
-		err = fmt.Errorf("%s: tls_server_config was added or removed; restart the collector", w.path)
+		err = problem.New(fmt.Sprintf("%s: tls_server_config was added or removed", w.path), "restart the collector")
 	}
 	if err == nil && len(w.loaded.users.hashes) > 0 && len(again.users.hashes) == 0 {
-		err = fmt.Errorf("%s: all users were removed; restart the collector", w.path)
+		err = problem.New(fmt.Sprintf("%s: all users were removed", w.path), "restart the collector")
 	}
 	if err != nil {
 		if text := err.Error(); text != w.fault {
@@ -115,10 +115,9 @@ func loadWeb(path string) (*loaded, error) {
 	var c web.Config
 	c.TLSConfig.MinVersion, c.HTTPConfig.HTTP2 = tls.VersionTLS12, true
 	if err := yaml.UnmarshalStrict(text, &c); err != nil {
-		return nil, fmt.Errorf(
-			"api.web: %s: %s; Prometheus documents this file under \"HTTPS and authentication\"",
-			path,
-			values.ReplaceAllString(err.Error(), "a value"),
+		return nil, problem.New(
+			fmt.Sprintf("api.web: %s: %s", path, values.ReplaceAllString(err.Error(), "a value")),
+			"Prometheus documents this file under \"HTTPS and authentication\"",
 		)
 	}
 	if err := web.Validate(path); err != nil {
@@ -150,7 +149,7 @@ func loadWeb(path string) (*loaded, error) {
 		l.tls.Certificates = []tls.Certificate{*certificate}
 	}
 	if len(l.tls.Certificates) == 0 {
-		return nil, fmt.Errorf("api.web: %s: tls_server_config has no certificate; add cert_file and key_file", path)
+		return nil, problem.New(fmt.Sprintf("api.web: %s: tls_server_config has no certificate", path), "add cert_file and key_file")
 	}
 	if c.HTTPConfig.HTTP2 {
 		l.tls.NextProtos = []string{"h2", "http/1.1"}

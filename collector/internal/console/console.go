@@ -75,7 +75,7 @@ func New(other http.Handler) (*Console, error) {
 		c.assets[f.Path] = &asset{packed: packed, kind: f.Type, tag: `"` + f.Hash + `"`, hash: f.Hash, forEver: f.Path != page}
 	}
 	if c.assets[page] == nil {
-		return nil, fmt.Errorf("the console has no page; run: make console-assets")
+		return nil, problem.New("the console has no page", "run: make console-assets")
 	}
 	return c, nil
 }

@@ -11,11 +11,11 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/sink"
 )
@@ -43,8 +43,8 @@ const (
 
 // Errors of one reader too many.
 var (
-	ErrFull = errors.New("as many watch already as may; try again later")
-	ErrMany = errors.New("this user watches in as many places as one may; close one of them")
+	ErrFull error = problem.New("as many watch already as may", "try again later")
+	ErrMany error = problem.New("this user watches in as many places as one may", "close one of them")
 )
 
 // Item is a record that was kept.

@@ -69,7 +69,8 @@ func (q *Queries) Working() int { return len(q.turns) }
 
 // Errors of questions.
 var (
-	ErrBusy = errors.New("too many questions at a time, or clients that read their answers slowly; ask again later, or set api.queries")
+	ErrBusy error = problem.New(
+		"too many questions at a time, or clients that read their answers slowly", "ask again later, or set api.queries")
 	ErrSlow = errors.New("the question took too long")
 )
 

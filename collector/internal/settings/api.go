@@ -12,6 +12,7 @@ import (
 
 	"github.com/waymark-net/waymark/collector/internal/access"
 	"github.com/waymark-net/waymark/collector/internal/store"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/secretfile"
 	"github.com/waymark-net/waymark/internal/yamlfile"
 )
@@ -191,7 +192,7 @@ func secret(name string) (string, error) {
 	}
 	line, _, _ := strings.Cut(string(content), "\n")
 	if line = strings.TrimSpace(line); line == "" {
-		return "", fmt.Errorf("api.oidc.client-secret-file: %s is empty; write the secret into it", name)
+		return "", problem.New(fmt.Sprintf("api.oidc.client-secret-file: %s is empty", name), "write the secret into it")
 	}
 	return line, nil
 }
@@ -218,7 +219,7 @@ func parsePrefix(text string) (Prefix, error) {
 	case err != nil:
 		return Prefix{}, fmt.Errorf("%q is not a prefix", text)
 	case p != p.Masked():
-		return Prefix{}, fmt.Errorf("%s has bits beyond its length; write %s", text, p.Masked())
+		return Prefix{}, problem.New(fmt.Sprintf("%s has bits beyond its length", text), fmt.Sprintf("write %s", p.Masked()))
 	}
 	return Prefix(p), nil
 }

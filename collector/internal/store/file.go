@@ -17,6 +17,7 @@ import (
 	"github.com/duckdb/duckdb-go/v2"
 
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
@@ -208,7 +209,7 @@ func (f *open) prepare(ctx context.Context, now time.Time) error {
 	}
 	switch {
 	case version > Version:
-		return fmt.Errorf("its tables are of version %d, and this program knows up to %d; use a newer one", version, Version)
+		return problem.New(fmt.Sprintf("its tables are of version %d, and this program knows up to %d", version, Version), "use a newer one")
 	case version == 0:
 		if err := f.create(ctx, now); err != nil {
 			return err

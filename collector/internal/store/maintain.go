@@ -96,7 +96,7 @@ func visitFile(ctx context.Context, db *sql.DB, path, alias string, do func(cont
 	case version == 0:
 		return errors.New("it has no tables of this program")
 	case version > Version:
-		return fmt.Errorf("its tables are of version %d, and this program knows up to %d; use a newer one", version, Version)
+		return problem.New(fmt.Sprintf("its tables are of version %d, and this program knows up to %d", version, Version), "use a newer one")
 	}
 	return do(ctx, conn, alias)
 }

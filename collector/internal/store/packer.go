@@ -18,6 +18,7 @@ import (
 
 	"github.com/duckdb/duckdb-go/v2"
 	"golang.org/x/sys/unix"
+
 )
 
 const (

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // mostAttached is how many files stay open for reading.
@@ -219,7 +221,7 @@ func (s *Store) attachAs(ctx context.Context, name string, r *reading) error {
 	case err == nil && version == 0:
 		err = errors.New("it has no tables of this program")
 	case err == nil && version > Version:
-		err = fmt.Errorf("its tables are of version %d, and this program knows up to %d; use a newer one", version, Version)
+		err = problem.New(fmt.Sprintf("its tables are of version %d, and this program knows up to %d", version, Version), "use a newer one")
 	case err == nil && version < Version:
 		r.columns, err = columnsThere(ctx, conn, r.alias)
 	case err == nil:

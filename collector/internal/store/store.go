@@ -121,7 +121,7 @@ type Store struct {
 }
 
 // ErrInUse is the error of a store that another process has open.
-var ErrInUse = errors.New("another process has this store open; end it, or name another directory")
+var ErrInUse error = problem.New("another process has this store open", "end it, or name another directory")
 
 // New opens a store, and makes its directory if that does not exist.
 func New(ctx context.Context, options Options) (*Store, error) {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // ErrAgentRuns is why a second agent of a network namespace is refused.
@@ -32,22 +33,21 @@ type Lock struct {
 func Hold(instance api.Instance) (*Lock, error) {
 	for {
 		if err := os.MkdirAll(instance.Dir, 0o700); err != nil {
-			return nil, fmt.Errorf("make the runtime directory: %w%s", err, asRoot(err))
+			return nil, asRoot(fmt.Errorf("make the runtime directory: %w", err))
 		}
 		f, err := os.OpenFile(instance.LockFile(), os.O_RDWR|os.O_CREATE, 0o600)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // the last holder has just removed the directory
 		}
 		if err != nil {
-			return nil, fmt.Errorf("open the agent's lock: %w%s", err, asRoot(err))
+			return nil, asRoot(fmt.Errorf("open the agent's lock: %w", err))
 		}
 		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 			defer f.Close()
 			if errors.Is(err, unix.EWOULDBLOCK) {
-				return nil, fmt.Errorf(
-					"%w%s; stop it with 'waymark agent stop', or load the new configuration with 'waymark agent reload'",
-					ErrAgentRuns,
-					holder(f),
+				return nil, problem.Wrap(
+					fmt.Errorf("%w%s", ErrAgentRuns, holder(f)),
+					"stop it with 'waymark agent stop', or load the new configuration with 'waymark agent reload'",
 				)
 			}
 			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
@@ -67,12 +67,12 @@ func Hold(instance api.Instance) (*Lock, error) {
 	}
 }
 
-// asRoot is the cure of an error that root would not get.
-func asRoot(err error) string {
+// asRoot gives an error its cure if root would not get it.
+func asRoot(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return "; run it as root"
+		return problem.Wrap(err, "run it as root")
 	}
-	return ""
+	return err
 }
 
 // holder names the process that wrote the lock, for a message.

@@ -232,7 +232,7 @@ func findPins(root string, instance api.Instance) (pins string, found bool, err 
 				return pins, true, nil
 			}
 		} else if errors.Is(stat, fs.ErrPermission) && candidate == path {
-			err = fmt.Errorf("look for the state of earlier agents: %w%s", stat, asRoot(stat))
+			err = asRoot(fmt.Errorf("look for the state of earlier agents: %w", stat))
 		}
 	}
 	return "", false, err

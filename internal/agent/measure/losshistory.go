@@ -21,6 +21,7 @@ import (
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/recordfilter"
 )
@@ -190,7 +191,10 @@ func (m *LossMeter) findFlow(name string, past map[uint32]*keptFlow) error {
 			cure += fmt.Sprintf(" and %d more (waymark flow show)", more)
 		}
 	}
-	return service.NotFound(fmt.Errorf("no flow %q is measured here, and there are no results of one; %s", name, cure))
+	return service.NotFound(problem.New(
+		fmt.Sprintf("no flow %q is measured here, and there are no results of one", name),
+		cure,
+	))
 }
 
 // recordsOf makes the records of a kept result again.

@@ -14,6 +14,7 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // UnservedInterfaces looks for packets of measured flows at interfaces that are not served: their
@@ -151,8 +152,10 @@ func (u *UnservedInterfaces) recordUnserved(t tapSet, last time.Time) time.Time 
 	if err != nil {
 		u.differs(noticed) // it is tried again
 	} else if left > 0 {
-		err = fmt.Errorf("%d interfaces are not looked at, because %d are; name under interfaces those by which flows arrive", left,
-			datapath.MostTaps)
+		err = problem.New(
+			fmt.Sprintf("%d interfaces are not looked at, because %d are", left, datapath.MostTaps),
+			"name under interfaces those by which flows arrive",
+		)
 	}
 	text := fmt.Sprint(err)
 	if err != nil && text != u.logged {

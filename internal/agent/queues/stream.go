@@ -15,6 +15,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath/queue"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // longest is the longest interval of a stream.
@@ -24,18 +25,21 @@ func (q *Queues) getQueues(w http.ResponseWriter, r *http.Request) error {
 	interval := period
 	for key, values := range r.URL.Query() {
 		if key != "interval" || len(values) != 1 {
-			return service.BadRequest(fmt.Errorf("%s: unknown, or given twice; use interval", key))
+			return service.BadRequest(problem.New(fmt.Sprintf("%s: unknown, or given twice", key), "use interval"))
 		}
 	}
 	if text := r.URL.Query().Get("interval"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < period || d > longest {
-			return service.BadRequest(fmt.Errorf("interval=%s is not valid; use a time from %v to %v, such as 10s", text, period, longest))
+			return service.BadRequest(problem.New(
+				fmt.Sprintf("interval=%s is not valid", text),
+				fmt.Sprintf("use a time from %v to %v, such as 10s", period, longest),
+			))
 		}
 		interval = d
 	}
 	if !q.enter() {
-		return service.Refusef("%d clients follow the queues, the maximum; end one of them", mostWatchers)
+		return service.Refused(problem.New(fmt.Sprintf("%d clients follow the queues, the maximum", mostWatchers), "end one of them"))
 	}
 	defer q.leave()
 	w.Header().Set("Content-Type", "application/x-ndjson")

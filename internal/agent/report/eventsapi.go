@@ -13,6 +13,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/eventlog"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/recordfilter"
 )
@@ -69,7 +70,10 @@ func eventQueryOf(q url.Values, now time.Time) (out eventQuery, err error) {
 		case "node", "interface", "flow", "where":
 			rest[key] = values
 		default:
-			return out, fmt.Errorf("%s: unknown; use last, since, until, follow, begun, event, node, interface, flow or where", key)
+			return out, problem.New(
+				fmt.Sprintf("%s: unknown", key),
+				"use last, since, until, follow, begun, event, node, interface, flow or where",
+			)
 		}
 		if err != nil {
 			return out, fmt.Errorf("%s=%q: %w", key, values[0], err)
@@ -117,7 +121,7 @@ func (x *Events) getEvents(w http.ResponseWriter, r *http.Request) error {
 		places, maximum := service.Places(r, eventlog.MostFollowers)
 		past, further, end, ok := x.log.Follow(q.since, places)
 		if !ok {
-			return service.Refusef("%d clients follow the events, %s; end one of them", places, maximum)
+			return service.Refused(problem.New(fmt.Sprintf("%d clients follow the events, %s", places, maximum), "end one of them"))
 		}
 		defer end()
 		list, next = past, further

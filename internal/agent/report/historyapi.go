@@ -89,7 +89,10 @@ func (h *History) timesOf(r *http.Request, now time.Time) (q historyTimes, err e
 			q.follow, err = parseTruth(value)
 		default:
 			if !slices.ContainsFunc(recordfilter.Settings, func(s recordfilter.Setting) bool { return s.Key == key }) {
-				return q, service.BadRequest(fmt.Errorf("%s: unknown; use last, since, until, prefix, live, follow or a filter of records", key))
+				return q, service.BadRequest(problem.New(
+					fmt.Sprintf("%s: unknown", key),
+					"use last, since, until, prefix, live, follow or a filter of records",
+				))
 			}
 			rest[key] = values
 		}
@@ -156,7 +159,7 @@ func (h *History) getReport(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if q.follow {
-		return service.BadRequest(errors.New("a report ends; follow /v1/history/intervals"))
+		return service.BadRequest(problem.New("a report ends", "follow /v1/history/intervals"))
 	}
 	if q.live {
 		h.noteLook(now)
@@ -228,7 +231,7 @@ func (h *History) follow(r *http.Request) (lines chan []byte, end func(), err er
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if places, maximum := service.Places(r, maxFollowers); len(h.followers) >= places {
-		return nil, nil, service.Refusef("%d clients follow the history, %s; end one of them", places, maximum)
+		return nil, nil, service.Refused(problem.New(fmt.Sprintf("%d clients follow the history, %s", places, maximum), "end one of them"))
 	}
 	lines = make(chan []byte, unreadLines)
 	h.followers[lines] = true
@@ -246,7 +249,7 @@ func (h *History) getIntervals(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if q.filter != nil {
-		return service.BadRequest(errors.New("intervals have sums, and no packets that a filter could select; ask for /v1/history"))
+		return service.BadRequest(problem.New("intervals have sums, and no packets that a filter could select", "ask for /v1/history"))
 	}
 	var lines chan []byte
 	if q.follow {

@@ -3,7 +3,7 @@
 package report
 
 import (
-	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,6 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/insight"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/recordfilter"
 	"github.com/waymark-net/waymark/internal/sink"
@@ -146,9 +147,9 @@ func onPath(f *recordfilter.Filter, p *insight.PathReport) bool {
 }
 
 // errNoPackets is why a filter cannot be about the past.
-var errNoPackets = errors.New(
-	"only node, interface and flow can select of the kept hour, which has sums and no packets; for the others, leave out since " +
-		"and until, and set live=true",
+var errNoPackets error = problem.New(
+	"only node, interface and flow can select of the kept hour, which has sums and no packets",
+	"for the others, leave out since and until, and set live=true",
 )
 
 // filtered is a report of what passes a filter.
@@ -200,13 +201,10 @@ func (h *History) viewOf(r *http.Request, key string, program *recordfilter.Prog
 		for i, v := range list {
 			names[i], _ = url.QueryUnescape(v.key)
 		}
-		return nil, service.Refusef(
-			"%d filters are looked through, %s: %s; end one, or wait for %v",
-			len(list),
-			maximum,
-			strings.Join(names, " and "),
-			viewFor,
-		)
+		return nil, service.Refused(problem.New(
+			fmt.Sprintf("%d filters are looked through, %s: %s", len(list), maximum, strings.Join(names, " and ")),
+			fmt.Sprintf("end one, or wait for %v", viewFor),
+		))
 	}
 	v := newView(key, h.engine.Load().View(viewKeep, now), program, h.records.sinks.environment.QueueSpace, now)
 	h.setViews(append(list, v))

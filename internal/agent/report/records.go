@@ -15,6 +15,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/recordfilter"
 	"github.com/waymark-net/waymark/internal/sink"
@@ -196,11 +197,10 @@ func (x *Records) getRecords(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if places, maximum := service.Places(r, maxObservers); x.stream.Observers() >= places {
-		return service.Refusef(
-			"%d observers are connected, %s; end one of them, or let a sink write a file for several readers",
-			places,
-			maximum,
-		)
+		return service.Refused(problem.New(
+			fmt.Sprintf("%d observers are connected, %s", places, maximum),
+			"end one of them, or let a sink write a file for several readers",
+		))
 	}
 	var filters sink.Filters
 	quick, where := filter.Parts()
@@ -245,7 +245,7 @@ func recordQuery(r *http.Request) (*recordfilter.Program, func(record.Record) []
 	case len(form) == 1 && form[0] == "monitor":
 		line = monitorLine
 	case len(form) > 0 && !(len(form) == 1 && form[0] == "json"):
-		return nil, nil, service.BadRequest(fmt.Errorf("form=%s is not valid; use json, or monitor", strings.Join(form, ",")))
+		return nil, nil, service.BadRequest(problem.New(fmt.Sprintf("form=%s is not valid", strings.Join(form, ",")), "use json, or monitor"))
 	}
 	q.Del("form")
 	f, err := recordfilter.FromQuery(q)

@@ -120,9 +120,9 @@ func NonNil[T any](list []T) []T {
 }
 
 // refusal is an edit that does not fit the running configuration.
-type refusal struct{ text string }
+type refusal struct{ err error }
 
-func (r refusal) Error() string { return r.text }
+func (r refusal) Error() string { return r.err.Error() }
 
-// Refusef is the error of an edit that does not fit the running configuration.
-func Refusef(format string, args ...any) error { return refusal{fmt.Sprintf(format, args...)} }
+// Refused is the error of an edit that does not fit the running configuration.
+func Refused(err error) error { return refusal{err} }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Hook is one program on one hook of an interface.
@@ -97,16 +98,16 @@ func Error(index model.IfIndex, ingress bool, mode Mode, err error) error {
 	if ingress {
 		direction = "ingress"
 	}
-	cure := ""
+	failed := fmt.Errorf("attach %s %s to interface %d: %w", mode, direction, index, err)
 	switch {
 	case errors.Is(err, ebpf.ErrNotSupported) && mode == TCX:
-		cure = " (needs Linux 6.6); set attach: clsact"
+		return problem.Wrap(fmt.Errorf("%w (needs Linux 6.6)", failed), "set attach: clsact")
 	case errors.Is(err, unix.EBUSY) && mode == XDP:
-		cure = "; another XDP program is there: remove it, or set attach: tcx"
+		return problem.Append(failed, "another XDP program is there: remove it, or set attach: tcx")
 	case mode == XDP:
-		cure = "; set attach: tcx"
+		return problem.Append(failed, "set attach: tcx")
 	}
-	return fmt.Errorf("attach %s %s to interface %d: %w%s", mode, direction, index, err, cure)
+	return failed
 }
 
 // Update swaps the program; no packet passes without a program.

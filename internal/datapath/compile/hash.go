@@ -3,10 +3,10 @@
 package compile
 
 import (
-	"errors"
 	"math/bits"
 
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // NoNamespace is the id of an entry that no packet's namespace matches.
@@ -47,7 +47,7 @@ func findPerfectHash(keys []uint32) (PerfectHash, error) {
 	}
 	identity := PerfectHash{1 << 16, 16}
 	if !identity.isPerfect(keys) {
-		return PerfectHash{}, errors.New("the indexes of the interfaces cannot be told apart in a small table; serve fewer of them")
+		return PerfectHash{}, problem.New("the indexes of the interfaces cannot be told apart in a small table", "serve fewer of them")
 	}
 	return identity, nil
 }

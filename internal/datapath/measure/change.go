@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Change is a change of the measured flows that may be undone.
@@ -93,7 +94,7 @@ func (c *Change) enter(m *Flows, anew bool) error {
 				free++
 			}
 			if free == c.table.room() {
-				return errors.New("no counters left for a measured flow; change fewer flows at a time")
+				return problem.New("no counters left for a measured flow", "change fewer flows at a time")
 			}
 			taken[free] = true
 			flow.number = free
@@ -160,7 +161,7 @@ func (c *Change) put(k segmentKey, number uint32, known map[segmentKey]uint32) (
 	}
 	place, ok := keys.vacancy(k)
 	if !ok {
-		return 0, errors.New("no place left for the key of a measured flow; change fewer flows at a time")
+		return 0, problem.New("no place left for the key of a measured flow", "change fewer flows at a time")
 	}
 	c.table.clearPlace(place)
 	keys.enter(place, k, number)

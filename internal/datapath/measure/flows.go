@@ -13,6 +13,7 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/srv6"
 )
 
@@ -111,7 +112,10 @@ func (m *Flows) places() (uint32, error) {
 			return n, nil
 		}
 	}
-	return 0, fmt.Errorf("the hashes of %d measured flows collide too often for any table; remove some of the flows", len(m.flows))
+	return 0, problem.New(
+		fmt.Sprintf("the hashes of %d measured flows collide too often for any table", len(m.flows)),
+		"remove some of the flows",
+	)
 }
 
 // fits reports whether every key finds a place.

@@ -19,6 +19,7 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/exponential"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Waits is what was counted at one device since it was added.
@@ -62,7 +63,10 @@ type Meter struct {
 func Open(cookie uint64, devices []model.IfIndex) (*Meter, error) {
 	m := &Meter{begins: make(map[model.IfIndex]link.Link), room: room(len(devices))}
 	if m.room > mostDevices {
-		return nil, fmt.Errorf("the queues of %d interfaces are too many; measure at most %d", len(devices), mostDevices)
+		return nil, problem.New(
+			fmt.Sprintf("the queues of %d interfaces are too many", len(devices)),
+			fmt.Sprintf("measure at most %d", mostDevices),
+		)
 	}
 	spec, err := bpf.LoadQueue()
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -175,10 +176,9 @@ func (s *session) capture() (stop func() error, err error) {
 		if stats.Dropped > 0 {
 			err = errors.Join(
 				err,
-				fmt.Errorf(
-					"the capture at %s missed %d packets, so it proves nothing; run the demo again on a quieter machine",
-					receiver,
-					stats.Dropped,
+				problem.New(
+					fmt.Sprintf("the capture at %s missed %d packets, so it proves nothing", receiver, stats.Dropped),
+					"run the demo again on a quieter machine",
 				),
 			)
 		}

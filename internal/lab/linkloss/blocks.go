@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Colours is how packets are marked in the traffic class (RFC 9341): with Even in blocks of
@@ -36,7 +38,7 @@ func CountBlocks(device string, c Colours) error {
 		return err
 	}
 	if f == nil {
-		return fmt.Errorf("%s has no rule; add one first", device)
+		return problem.New(fmt.Sprintf("%s has no rule", device), "add one first")
 	}
 	defer f.close()
 	offset, err := taiOffset()

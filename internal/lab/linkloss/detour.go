@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/waymark-net/waymark/internal/kernelclock"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Selection says which frames a detour is about: invalid prefixes are all.
@@ -25,7 +26,7 @@ type Selection struct {
 func (s Selection) Validate() error {
 	for _, p := range []netip.Prefix{s.Source, s.Destination, s.FirstSID, s.LastSID} {
 		if p.IsValid() && (!p.Addr().Is6() || p.Addr().Is4In6() || p != p.Masked()) {
-			return fmt.Errorf("%v is not an IPv6 prefix without bits after it; write one such as fc00:1::/32", p)
+			return problem.New(fmt.Sprintf("%v is not an IPv6 prefix without bits after it", p), "write one such as fc00:1::/32")
 		}
 	}
 	return nil
@@ -60,7 +61,7 @@ func StartDetour(device string, s Selection, to int) (*Detour, error) {
 	switch {
 	case err != nil:
 	case before.Device != 0 && before.Until > now:
-		err = errors.New("another process already delays or reorders its frames; end that first")
+		err = problem.New("another process already delays or reorders its frames", "end that first")
 	default:
 		err = errors.Join(f.counts.Put(uint32(0), lossDetoured{}), d.Renew())
 	}

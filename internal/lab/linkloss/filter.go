@@ -15,6 +15,8 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // The filter's place: the handle distinguishes it from others' filters.
@@ -157,7 +159,7 @@ func open(b *netlink.BpfFilter) (*filter, error) {
 	f.setMaps(maps)
 	if slices.Contains(f.maps(), nil) || len(maps) != len(f.maps()) {
 		closeAll(maps)
-		return nil, errors.New("its maps are those of another version of this program; remove the lab")
+		return nil, problem.New("its maps are those of another version of this program", "remove the lab")
 	}
 	return f, nil
 }

@@ -26,6 +26,8 @@ import (
 	"math"
 	"net/netip"
 	"slices"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Rule says which frames of an interface are lost. A frame is what the device is given;
@@ -68,11 +70,14 @@ func (r Rule) Validate() error {
 	random := r.Probability != 0
 	switch {
 	case random == (r.Every != 0):
-		return errors.New("a rule loses frames periodically or at random; choose one")
+		return problem.New("a rule loses frames periodically or at random", "choose one")
 	case random && !(r.Probability > 0 && r.Probability <= 1):
 		return fmt.Errorf("the probability %v is not above 0 and at most 1", r.Probability)
 	case !random && (r.Burst < 1 || r.Burst > r.Every):
-		return fmt.Errorf("of each %d frames, %d cannot be lost; write a number from 1 to %d", r.Every, r.Burst, r.Every)
+		return problem.New(
+			fmt.Sprintf("of each %d frames, %d cannot be lost", r.Every, r.Burst),
+			fmt.Sprintf("write a number from 1 to %d", r.Every),
+		)
 	}
 	return nil
 }
@@ -134,7 +139,7 @@ func Add(device string, r Rule) (int, error) {
 		}
 		return int(i) + 1, nil
 	}
-	return 0, fmt.Errorf("%s has %d rules, the most that it can have; remove one", device, f.rules.MaxEntries())
+	return 0, problem.New(fmt.Sprintf("%s has %d rules, the most that it can have", device, f.rules.MaxEntries()), "remove one")
 }
 
 // List reads the rules of an interface; none without the filter.

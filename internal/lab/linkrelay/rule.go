@@ -15,11 +15,11 @@
 package linkrelay
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/lab/linkloss"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Rule says what happens to which frames: they are delayed, or reordered.
@@ -53,18 +53,19 @@ func (r Rule) Validate() error {
 	}
 	switch delays := r.Delay != 0 || r.Jitter != 0; {
 	case delays == (r.Every != 0 || r.By != 0):
-		return errors.New("a rule delays frames or reorders them; choose one")
+		return problem.New("a rule delays frames or reorders them", "choose one")
 	case delays && (r.Delay <= 0 || r.Jitter < 0 || r.Jitter > r.Delay || r.Delay > MaxDelay):
-		return fmt.Errorf(
-			"a delay of %v, more or less by %v, is not possible; give up to %v, and a jitter of at most the delay",
-			r.Delay,
-			r.Jitter,
-			MaxDelay,
+		return problem.New(
+			fmt.Sprintf("a delay of %v, more or less by %v, is not possible", r.Delay, r.Jitter),
+			fmt.Sprintf("give up to %v, and a jitter of at most the delay", MaxDelay),
 		)
 	case !delays && (r.By < 1 || r.Every <= r.By):
-		return fmt.Errorf("each %d-th frame cannot be overtaken by %d; give a larger first number, and at least 1", r.Every, r.By)
+		return problem.New(
+			fmt.Sprintf("each %d-th frame cannot be overtaken by %d", r.Every, r.By),
+			"give a larger first number, and at least 1",
+		)
 	case !delays && (r.Hold <= 0 || r.Hold > MaxDelay):
-		return fmt.Errorf("frames cannot wait for %v; give up to %v", r.Hold, MaxDelay)
+		return problem.New(fmt.Sprintf("frames cannot wait for %v", r.Hold), fmt.Sprintf("give up to %v", MaxDelay))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/stamp/measure"
 	"github.com/waymark-net/waymark/srv6"
 	"github.com/waymark-net/waymark/stamp"
@@ -106,7 +107,7 @@ func (c *Config) template() ([]byte, error) {
 		}
 	}
 	if len(b) > longest {
-		return nil, fmt.Errorf("packets of %d octets; the most are %d: ask for less", len(b), longest)
+		return nil, problem.New(fmt.Sprintf("packets of %d octets", len(b)), fmt.Sprintf("the most are %d: ask for less", longest))
 	}
 	return b, nil
 }

@@ -47,10 +47,9 @@ func sourceTo(segment netip.Addr) (netip.Addr, error) {
 	defer conn.Close()
 	a := conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
 	if a.IsLinkLocalUnicast() {
-		return a, fmt.Errorf(
-			"packets to the first segment %v would have the source %v, to which no reply comes from beyond the link; give --source",
-			segment,
-			a,
+		return a, problem.New(
+			fmt.Sprintf("packets to the first segment %v would have the source %v, to which no reply comes from beyond the link", segment, a),
+			"give --source",
 		)
 	}
 	return a, nil

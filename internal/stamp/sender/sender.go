@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/icmpv6"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/stamp/clock"
 	"github.com/waymark-net/waymark/internal/stamp/inband"
 	"github.com/waymark-net/waymark/internal/stamp/measure"
@@ -21,8 +22,10 @@ import (
 )
 
 // ErrNoSSID ends a session whose reflector does not know RFC 8972.
-var ErrNoSSID = errors.New("the reflector returns no SSID, so it does not support RFC 8972; " +
-	"let the session go on without --need-ssid, or use another reflector")
+var ErrNoSSID error = problem.New(
+	"the reflector returns no SSID, so it does not support RFC 8972",
+	"let the session go on without --need-ssid, or use another reflector",
+)
 
 // Sender is one session.
 type Sender struct {

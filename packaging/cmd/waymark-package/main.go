@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/packaging/build"
 )
 
@@ -45,7 +46,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if o.Version == "" || epoch <= 0 {
-		return fmt.Errorf("--version and --epoch are needed; run: make package")
+		return problem.New("--version and --epoch are needed", "run: make package")
 	}
 	o.Time, o.Architectures, o.Kinds = time.Unix(epoch, 0).UTC(), strings.Split(architectures, ","), strings.Split(kinds, ",")
 	if programs != "" {
