@@ -61,7 +61,7 @@ func dependencies(kind string, libraries []elf.DynamicVersionNeed) ([]string, er
 					return compareVersions(c.glibcxx, version) >= 0 && compareVersions(c.cxxabi, newest["CXXABI"]) >= 0
 				})
 				if i < 0 {
-					return nil, fmt.Errorf("no GCC is known whose libstdc++ has GLIBCXX_%s and CXXABI_%s; add it to compilers", version, newest["CXXABI"])
+					return nil, fmt.Errorf("no GCC of compilers has a libstdc++ with GLIBCXX_%s and CXXABI_%s", version, newest["CXXABI"])
 				}
 				list = append(list, "libstdc++6 (>= "+compilers[i].gcc+")")
 			case "CXXABI":
