@@ -29,7 +29,7 @@
 #   release       the next release, made in a clone as CONTRIBUTING.md says
 #   kernels       Debian's kernels 6.1 and 6.12 for amd64 in emulated machines (scripts/kernels.sh); hours
 #   arm64         the same for arm64; hours
-#   nics          native XDP on virtio-net and tc on vmxnet3, on 6.12 for amd64 and arm64 (scripts/nics.sh)
+#   nics          native XDP on virtio-net, tc on it with an MTU of 9000 and on vmxnet3, on 6.12 for amd64 and arm64 (scripts/nics.sh)
 #
 # Not among them: Grafana itself, which Debian does not have (dashboards asks Prometheus what Grafana
 # would ask, and infinity the collector); Kafka, because nothing of Waymark speaks its protocol; a

@@ -4,15 +4,15 @@
 # Usage: nics.sh [MACHINE...], such as 6.12 or 6.12-arm64 (scripts/kernels.sh)
 #
 # Boots a Debian cloud kernel in an emulated machine that is a router with two network cards: virtio-net with
-# several queues and mergeable buffers, then vmxnet3. Hosts left and right are namespaces of this
-# machine, behind tap devices:
+# several queues and mergeable buffers, in XDP, then in tc with an MTU of 9000, for which a packet takes several
+# buffers, then vmxnet3. Hosts left and right are namespaces of this machine, behind tap devices:
 #
 #   left ──── eth0 router eth1 ──── right
 #
 # left inserts traces and Direct Exports that right removes; the router encapsulates what goes to
-# left, and forwards fast: in native XDP with virtio-net, in tc with vmxnet3. All three count an SRv6
+# left, and forwards fast: in native XDP with virtio-net, in tc with jumbo and vmxnet3. All three count an SRv6
 # flow of left's, of which the cable to right loses every 20th packet, by nftables, which counts them.
-# NICS_RUN, a pattern, chooses cards (virtio|vmxnet3). Needs root.
+# NICS_RUN, a pattern, chooses cards (virtio|jumbo|vmxnet3). Needs root.
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/.."
@@ -56,11 +56,11 @@ cable() {
 	local port
 	for port in "v-$tap" "$tap" "br-$tap"; do
 		[ "$port" = "br-$tap" ] || ip -n "$middle" link set "$port" master "br-$tap"
-		ip -n "$middle" link set "$port" mtu 1700 up
+		ip -n "$middle" link set "$port" mtu "$mtu" up
 	done
 	ip netns exec "$host" sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.eth0.accept_dad=0
 	ip -n "$host" link set lo up
-	ip -n "$host" link set eth0 mtu 1700 up
+	ip -n "$host" link set eth0 mtu "$mtu" up
 }
 
 network() { # QUEUES
@@ -71,13 +71,13 @@ network() { # QUEUES
 	cable "$right" tap1 "$queues"
 	ip -n "$left" addr add 2001:db8:1::2/64 dev eth0 nodad
 	ip -n "$left" addr add 2001:db8:a::2/128 dev lo
-	ip -n "$left" -6 route add default via 2001:db8:1::1 src 2001:db8:a::2 mtu 1500
+	ip -n "$left" -6 route add default via 2001:db8:1::1 src 2001:db8:a::2 mtu $((mtu - 200))
 	ip netns exec "$left" ip sr tunsrc set 2001:db8:a::2
 	ip -n "$left" -6 route add 2001:db8:c::/64 encap seg6 mode encap segs fc00:3::d6 dev eth0
 	ip -n "$right" addr add 2001:db8:2::2/64 dev eth0 nodad
 	ip -n "$right" addr add 2001:db8:2::99/64 dev eth0 nodad
 	ip -n "$right" addr add 2001:db8:b::2/128 dev lo
-	ip -n "$right" -6 route add default via 2001:db8:2::1 src 2001:db8:b::2 mtu 1500
+	ip -n "$right" -6 route add default via 2001:db8:2::1 src 2001:db8:b::2 mtu $((mtu - 200))
 	ip -n "$right" addr add 2001:db8:c::2/128 dev lo
 	ip netns exec "$right" sysctl -qw net.ipv6.conf.all.seg6_enabled=1 net.ipv6.conf.eth0.seg6_enabled=1
 	ip -n "$right" -6 route add fc00:3::d6/128 encap seg6local action End.DT6 table 255 dev eth0
@@ -175,6 +175,8 @@ measure() {
 	wait_for 10 enough || seen || bad "of 20 pings, $(traces "$temporary/right.jsonl" '[1,2,3]') have traces by 1, 2, 3, and $(traces "$temporary/left.jsonl" '[2,1]') answers by 2, 1" || return 1
 	echo "nics:   20 pings have traces by left, router, right; 20 answers, which the router encapsulates, by router and left"
 
+	ip netns exec "$left" ping -q -c 5 -i 0.2 -W 5 -s $((mtu - 300)) 2001:db8:b::2 | has ' 0% packet loss' || bad "large pings are lost" || return 1
+
 	head -c 1048576 /dev/urandom >"$temporary/bulk"
 	ip netns exec "$right" timeout 300 python3 -c 'import socket, sys
 s = socket.create_server(("2001:db8:b::2", 9001), family=socket.AF_INET6)
@@ -220,21 +222,30 @@ for i in range(400): s.sendto(bytes(200), ("2001:db8:c::2", 9002)); time.sleep(0
 	echo "nics:   of an SRv6 flow of 400 packets, $lost were lost on the cable: $found"
 }
 
-# card NAME ATTACH QUEUES DEVICE... tests a machine with two such cards.
+# spread sends from many ports, for which the emulator chooses several queues of the card that they arrive at.
+spread() {
+	ip netns exec "$1" python3 -c 'import socket, sys, time
+for _ in range(32):
+	socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).sendto(b"spread", (sys.argv[1], 9003))
+	time.sleep(0.02)' "$2"
+}
+
+# card NAME ATTACH QUEUES MTU DEVICE tests a machine with two such cards.
 card() {
-	local name=$1 attach=$2 queues=$3 device=$4 end number log status cards=()
+	local name=$1 attach=$2 queues=$3 mtu=$4 device=$5 end number log status cards=()
 	echo "$name" | grep -Eq "${NICS_RUN:-.}" || return 0
 	log=$work/$machine-$name.log
 	network "$queues"
 	tell_time
 	configurations "$attach"
+	echo "$mtu" >"$work/$machine/etc/mtu"
 	make_initramfs "$machine" "$architecture" "$release" scripts/kernels/router.sh "$work/bin-router-$architecture"
 	for number in 0 1; do
 		end=queues=$queues
 		[ "$queues" -gt 1 ] || end=''
 		cards+=(-netdev "tap,id=n$number,ifname=tap$number,script=no,downscript=no${end:+,$end}" -device "$device,netdev=n$number,mac=52:54:00:00:00:0$number")
 	done
-	echo "nics: $machine with $device, $attach; the console is in $log"
+	echo "nics: $machine with $device, $attach, an MTU of $mtu; the console is in $log"
 	# A busy host lets the machine stand still for half a minute, which is no lockup.
 	: >"$log.raw" # tail may come before the emulator
 	ip netns exec "$middle" timeout --kill-after=10 7200 "${emulator[@]}" -nic none "${cards[@]}" \
@@ -245,6 +256,8 @@ card() {
 	tail -f --pid=$pid "$log.raw" 2>/dev/null | sed -u 's/\r//g' >"$log" &
 	status=0
 	measure || status=1
+	spread "$left" 2001:db8:b::2
+	spread "$right" 2001:db8:a::2
 	ip -n "$right" addr del 2001:db8:2::99/64 dev eth0
 	wait_for 30 grep -q '^nics: the end' "$log" || status=1
 	kill $pid 2>/dev/null || true
@@ -253,6 +266,9 @@ card() {
 	# The kernel has it on when a card appears. Off, the cards' segments would not be joined, and order not at risk.
 	[ "$(grep -cE '^nics: eth[01] (begins|ends) with receive offload \(GRO\) on' "$log")" -eq 4 ] ||
 		bad "not both cards had receive offload on from the beginning to the end" || status=1
+	# With two CPUs, a card has two pairs of queues, and two more where XDP sends.
+	[ "$queues" -eq 1 ] || [ "$(grep -cE '^nics: eth[01] got packets from [2-4] queues' "$log")" -eq 2 ] ||
+		bad "not both cards got packets from more than one queue" || status=1
 	# What arrived and was not left to the stack. In tc, status has no number of its own for it.
 	local served
 	served=$(sed -n 's/^nics: status //p' "$log" | jq -c '[.interfaces[] | {name, hook: .ingress_hook, fast: ((.ingress | add) - (.to_stack | add // 0))}]' 2>/dev/null || true)
@@ -276,8 +292,9 @@ for machine in "${machines[@]}"; do
 	build_programs "$architecture" "$work/bin-router-$architecture" ./cmd/waymark
 	mkdir -p "$work/$machine/etc"
 	modules=(sch_ingress cls_bpf virtio_net vmxnet3)
-	card virtio xdp 4 virtio-net-pci,mq=on,vectors=10,mrg_rxbuf=on || failed+=("$machine virtio")
+	card virtio xdp 4 1700 virtio-net-pci,mq=on,vectors=10,mrg_rxbuf=on || failed+=("$machine virtio")
+	card jumbo clsact 4 9000 virtio-net-pci,mq=on,vectors=10,mrg_rxbuf=on || failed+=("$machine jumbo")
 	modules=(sch_ingress cls_bpf vmxnet3)
-	card vmxnet3 clsact 1 vmxnet3 || failed+=("$machine vmxnet3")
+	card vmxnet3 clsact 1 1700 vmxnet3 || failed+=("$machine vmxnet3")
 done
 [ ${#failed[@]} -eq 0 ] || { echo "nics: failed: ${failed[*]}" >&2; exit 1; }

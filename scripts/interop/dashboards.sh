@@ -69,9 +69,7 @@ traffic &
 pids+=($!)
 go test -c -o "$work/dashboards.test" ./packaging/dashboards
 wait_for 30 "${in_node[@]}" bash -c 'exec 3<>/dev/tcp/::1/9090' || true # the test says what is wrong
-root=$PWD
-cd packaging/dashboards
-WAYMARK_PROMETHEUS='http://[::1]:9090' "$root/bin/waymark-lab" exec --name "$lab" right -- "$work/dashboards.test" -test.v -test.run 'TestQueriesOfPrometheus' || {
+WAYMARK_PROMETHEUS='http://[::1]:9090' "${in_node[@]}" "$work/dashboards.test" -test.v -test.run 'TestQueriesOfPrometheus' || {
 	tail -n 5 "$work"/*.log >&2
 	exit 1
 }

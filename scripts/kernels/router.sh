@@ -20,7 +20,7 @@ echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad
 echo 1 >/proc/sys/net/ipv6/conf/all/forwarding
 for card in eth0 eth1; do
 	echo 0 >/proc/sys/net/ipv6/conf/$card/accept_dad
-	/bin/ip link set "$card" mtu 1700 up || echo "nics: FAIL no $card"
+	/bin/ip link set "$card" mtu "$(cat /etc/mtu)" up || echo "nics: FAIL no $card"
 	echo "nics: $card is $(ethtool -i $card | sed -n 's/^driver: //p'), $(ls -d /sys/class/net/$card/queues/rx-* | wc -l) queues"
 	echo "nics: $card begins with receive offload (GRO) $(receive_offload $card)"
 done
@@ -45,6 +45,10 @@ waymark status >/dev/null 2>&1 && echo "nics: the router serves" || { echo "nics
 # The other side stops answering at this address when it has seen enough.
 while ping -6 -c 1 -W 5 2001:db8:2::99 >/dev/null 2>&1; do sleep 1; done
 for card in eth0 eth1; do
+	# Interrupts of virtio-net's receive queues: ethtool -S of 6.12 no longer counts packets by queue.
+	device=$(basename "$(readlink -f /sys/class/net/$card/device)")
+	echo "nics: $card got packets from $(awk -v queue="^$device-input" '$NF ~ queue { n = 0; for (i = 2; $i ~ /^[0-9]+$/; i++) n += $i; if (n > 0) used++ }
+		END { print used + 0 }' /proc/interrupts) queues: $(grep "$device-input" /proc/interrupts | tr -s ' ' | tr '\n' ';')"
 	echo "nics: $card ends with receive offload (GRO) $(receive_offload $card)"
 done
 echo "nics: status $(waymark status --json | tr -d '\n')"
