@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -68,9 +69,14 @@ type neighbour struct {
 	replaces bool // see replacesPrograms
 }
 
+// loading is held by one xdp-loader at a time: its lock is of the whole machine, and not waited for.
+var loading sync.Mutex
+
 // loader runs xdp-loader, and returns all that it writes.
 func (n *neighbour) loader(t *testing.T, args ...string) (string, error) {
 	t.Helper()
+	loading.Lock()
+	defer loading.Unlock()
 	script := `export LIBXDP_BPFFS="$1"; shift; exec xdp-loader "$@"`
 	out, err := n.lab.Node("porthos").
 		Command(t.Context(), "sh", append([]string{"-c", script, "sh", n.pins}, args...)...).CombinedOutput()
