@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -75,6 +77,33 @@ func SignalAgent(t *testing.T, l *lab.Lab, node string, sig syscall.Signal) {
 	if err := syscall.Kill(AgentProcess(t, l, node), sig); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// StopAgent stops the agent of a node until resume, or the end of the test. When it returns, none of the agent's threads
+// runs any more.
+func StopAgent(t *testing.T, l *lab.Lab, node string) (resume func()) {
+	t.Helper()
+	pid := AgentProcess(t, l, node)
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	resume = func() { _ = syscall.Kill(pid, syscall.SIGCONT) }
+	t.Cleanup(resume)
+	Await(t, "the agent's threads to stop", 5*time.Second, func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		return err == nil && len(threads) > 0 && !slices.ContainsFunc(threads, runs)
+	})
+	return resume
+}
+
+// runs reports whether a thread is not stopped; file is its stat (proc_pid_stat(5)).
+func runs(file string) bool {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return false // it has ended
+	}
+	_, state, found := strings.Cut(string(text[bytes.LastIndexByte(text, ')')+1:]), " ")
+	return !found || !strings.HasPrefix(state, "T")
 }
 
 // Restart ends an agent with a signal and starts it again.

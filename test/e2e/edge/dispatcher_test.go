@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -227,11 +226,8 @@ func (n *neighbour) checkTraced(t *testing.T, when string) {
 // the dispatcher there. The agent stands still meanwhile, or it might put its program back first.
 func (n *neighbour) takeOver(t *testing.T) {
 	t.Helper()
-	program, pid := n.hook(t).Program, e2e.AgentProcess(t, n.lab, "porthos")
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Kill(pid, syscall.SIGCONT)
+	program := n.hook(t).Program
+	defer e2e.StopAgent(t, n.lab, "porthos")()
 	var id link.ID
 	for l := new(link.Iterator); l.Next(); {
 		if info, err := l.Link.Info(); err == nil && info.XDP() != nil && uint32(info.Program) == program {

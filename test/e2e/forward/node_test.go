@@ -5,7 +5,6 @@ package forward
 import (
 	"encoding/binary"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -130,11 +129,7 @@ func TestForwardToVanishedInterface(t *testing.T) {
 	before := e2e.ForwardsOf(t, l, "athos")
 	c := startCrossing(t, l)
 	c.stream.stay(t) // each CPU has its own cache
-	pid := e2e.AgentProcess(t, l, "athos")
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	resume := e2e.StopAgent(t, l, "athos")
 	believe(t, watched)
 	time.Sleep(50 * time.Millisecond)
 	began := time.Now()
@@ -144,9 +139,7 @@ func TestForwardToVanishedInterface(t *testing.T) {
 	time.Sleep(changePause)
 	heard := time.Now()
 	byStack := e2e.StackForwards(t, l, "athos") - before.Stack
-	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	resume()
 	r := c.stop(t)
 	r.checkWhole(t, r.sent[0], began)
 	r.checkWhole(t, done, time.Now())
