@@ -361,6 +361,14 @@ func TestBufferLimit(t *testing.T) {
 	}
 }
 
+// The programs get the version and the commit, each in its place.
+func TestStamps(t *testing.T) {
+	got := Options{Version: "1.2.3", Commit: "abcdef"}.stamps()
+	if want := "-s -w -X " + variables + ".version=1.2.3 -X " + variables + ".commit=abcdef"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // A program that links C needs the other architecture's compiler, and the error says which.
 func TestCrossCompilerIsNamed(t *testing.T) {
 	other := "arm64"

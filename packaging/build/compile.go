@@ -27,7 +27,7 @@ var crossCompilers = map[string]string{"amd64": "x86_64-linux-gnu-gcc", "arm64":
 // no time, no state of the checkout besides version and commit.
 func (o Options) compile(ctx context.Context, p program, arch string) error {
 	tags := ""
-	flags := fmt.Sprintf("-s -w -X %s.version=%s -X %[1]s.commit=%s", variables, o.Version, o.Commit)
+	flags := o.stamps()
 	env := []string{"GOOS=linux", "GOARCH=" + arch, "CGO_ENABLED=0"}
 	if p.cgo {
 		env = append(env, "CGO_ENABLED=1")
@@ -65,6 +65,11 @@ func (o Options) compile(ctx context.Context, p program, arch string) error {
 		p.source,
 	)
 	return err
+}
+
+// stamps are the linker's flags that write version and commit into a program.
+func (o Options) stamps() string {
+	return "-s -w -X " + variables + ".version=" + o.Version + " -X " + variables + ".commit=" + o.Commit
 }
 
 // run runs a command at the root of the repository and returns its output.
