@@ -24,6 +24,7 @@ func TestWatch(t *testing.T) {
 		"ip addr add 2001:db8:1::1/64 dev near nodad; ip link set near up; ip link set far up; "+
 			"ip -6 neigh add 2001:db8:1::2 lladdr 02:00:00:00:00:02 dev near",
 	)
+	testnet.AwaitUp(t, "near")
 	link, err := net.InterfaceByName("near")
 	if err != nil {
 		t.Fatal(err)

@@ -14,10 +14,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 // When a goroutine ends locked to the first thread of a process, that thread is
@@ -152,6 +155,24 @@ func SetUp(t testing.TB, name string, addresses ...string) {
 	}
 	if err != nil {
 		t.Fatalf("bring %s up: %v", name, err)
+	}
+}
+
+// AwaitUp waits until a link sends packets. The kernel activates its queue some time after the link was set up, up to a
+// second on a busy machine, and drops packets until then.
+func AwaitUp(t testing.TB, name string) {
+	t.Helper()
+	for end := time.Now().Add(patience.Of(5 * time.Second)); ; time.Sleep(time.Millisecond) {
+		link, err := netlink.LinkByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if link.Attrs().OperState == netlink.OperUp {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s is not up, but %v", name, link.Attrs().OperState)
+		}
 	}
 }
 
