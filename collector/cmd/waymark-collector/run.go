@@ -33,8 +33,9 @@ settings as a file.
 
 What was received is kept within a second; a packet that waits for postcards of
 other nodes, when its wait is over (join.wait, after an outage join.hold). A
-process that is killed loses what it has not kept yet, and nothing else. When the disk is full, the oldest files leave; when there are none,
-nothing is written and questions are still answered.`,
+process that is killed loses what it has not kept yet, and nothing else. When
+the disk is full, the oldest files leave; when there are none, nothing is
+written and questions are still answered.`,
 		Example: "  waymark-collector run\n  waymark-collector run --config /etc/waymark-collector/collector.yaml",
 		Args:    commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -18,7 +18,6 @@ import (
 
 	"github.com/duckdb/duckdb-go/v2"
 	"golang.org/x/sys/unix"
-
 )
 
 const (
