@@ -234,8 +234,8 @@ func TestFootprint(t *testing.T) {
 		case (p.NS == nil) == (p.Bytes == nil):
 			t.Errorf("%s: %+v", p.Variant, p)
 		case strings.HasPrefix(p.Dimensions.Treatment, agentIdle):
-			// on a busy machine each wakeup costs more, but not many times more
-			if *p.NS < 1e5 || *p.NS > 4*footprintAims[p.Dimensions.Treatment] {
+			// The figure is the benchmark's; here, other tests run at the same time, and each wakeup costs several times more.
+			if *p.NS < 1e5 || *p.NS > 10*footprintAims[p.Dimensions.Treatment] {
 				t.Errorf("%s: %v ns; the aim is %v", p.Variant, *p.NS, p.Aim)
 			}
 		case p.NS != nil && *p.NS < 1e6,
