@@ -99,7 +99,11 @@ func (h *Health) exporters(list []collect.Exporter, ignored uint64, now time.Tim
 			silent = append(silent, name)
 		}
 		if e.Ahead > wrongClock && one.State != gone {
-			ahead = append(ahead, fmt.Sprintf("%s by %v", name, e.Ahead.Round(time.Millisecond)))
+			precision := time.Millisecond
+			if e.Ahead > 10*time.Second { // the time on the way is in it
+				precision = time.Second
+			}
+			ahead = append(ahead, fmt.Sprintf("%s by %v", name, e.Ahead.Round(precision)))
 		}
 	}
 	h.warnOf(
