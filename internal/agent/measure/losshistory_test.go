@@ -198,11 +198,22 @@ func TestLongOutageIsSaid(t *testing.T) {
 		gap.FromNode != "gamma" {
 		t.Errorf("after block %d: %d blocks, then %d: %+v", last, blocks, list[1].Block.Value, gap)
 	}
-	meter := near.loss
-	meter.mu.Lock()
-	defer meter.mu.Unlock()
-	if n := meter.verdicts[loss.NoData]; n != blocks {
-		t.Errorf("%d blocks without data are counted, want %d", n, blocks)
+	// On a busy machine, further blocks may have no data.
+	without := func() (n uint64) {
+		list, _ := history(t, near, time.Minute, "red")
+		for _, l := range list {
+			if l.Verdict == loss.NoData {
+				n += l.Length / uint64(100*time.Millisecond)
+			}
+		}
+		return n
+	}
+	least := without()
+	near.loss.mu.Lock()
+	n := near.loss.verdicts[loss.NoData]
+	near.loss.mu.Unlock()
+	if most := without(); n < least || n > most || least < blocks {
+		t.Errorf("%d blocks without data are counted, want %d to %d", n, least, most)
 	}
 }
 
