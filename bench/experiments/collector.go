@@ -50,6 +50,7 @@ type collectorRun struct {
 	octets         float64 // on disk for a packet
 	visible        float64 // ns from the last postcard of a packet until it was found
 	took           map[string][]float64
+	unanswered     int // questions for which the collector's time was over; they took at least what is noted
 }
 
 // runCollector sends the same postcards to waymark-collector, which keeps paths while it is asked, and to goflow2,
@@ -114,6 +115,14 @@ func runCollector(ctx context.Context, o harness.Options) (report.Result, error)
 			if err != nil {
 				return report.Result{}, err
 			}
+		}
+	}
+	for i := range ours {
+		if n := ours[i].unanswered; n > 0 {
+			r.Notes = append(
+				r.Notes,
+				fmt.Sprintf("%d questions had no answer in the time that the collector gives to each (api.time); that time counts.", n),
+			)
 		}
 	}
 	r.Points = collectorPoints(ours, theirs, rate)
@@ -217,7 +226,7 @@ func measureCollector(ctx context.Context, file string, rate int, share time.Dur
 	asking, stop := context.WithCancel(ctx)
 	var asked sync.WaitGroup
 	var fault error
-	asked.Go(func() { fault = ask(asking, at, run.took, &run.resident, c) })
+	asked.Go(func() { fault = run.ask(asking, at, c) })
 	s, err := sender.New(to)
 	if err != nil {
 		stop()
@@ -304,15 +313,14 @@ func (run *collectorRun) send(
 }
 
 // ask asks a question now and then, until the context ends.
-func ask(ctx context.Context, at string, took map[string][]float64, resident *float64, c *receiver) error {
-	run := collectorRun{took: took}
+func (run *collectorRun) ask(ctx context.Context, at string, c *receiver) error {
 	for n := 0; pause(ctx, 200*time.Millisecond) == nil; n++ {
 		q := questions[n%len(questions)]
 		if err := run.question(ctx, at, q.name, q.path); err != nil && ctx.Err() == nil {
 			return err
 		}
 		if now, err := residentMemory(c.pid()); err == nil {
-			*resident = max(*resident, now)
+			run.resident = max(run.resident, now)
 		}
 	}
 	return nil
@@ -322,7 +330,11 @@ func ask(ctx context.Context, at string, took map[string][]float64, resident *fl
 func (run *collectorRun) question(ctx context.Context, at, name, path string) error {
 	began := time.Now()
 	var answer json.RawMessage
-	if err := get(ctx, at+path, &answer); err != nil {
+	err := get(ctx, at+path, &answer)
+	switch refused := (*refusal)(nil); {
+	case errors.As(err, &refused) && refused.status == http.StatusGatewayTimeout:
+		run.unanswered++
+	case err != nil:
 		return err
 	}
 	run.took[name] = append(run.took[name], float64(time.Since(began).Nanoseconds()))
@@ -361,6 +373,17 @@ func pause(ctx context.Context, span time.Duration) error {
 	}
 }
 
+// refusal is an answer that is an error.
+type refusal struct {
+	url    string
+	status int
+	body   []byte
+}
+
+func (r *refusal) Error() string {
+	return fmt.Sprintf("%s: %d %s: %s", r.url, r.status, http.StatusText(r.status), r.body)
+}
+
 // get reads an answer.
 func get(ctx context.Context, url string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -374,7 +397,7 @@ func get(ctx context.Context, url string, into any) error {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %s", url, response.Status, body)
+		err = &refusal{url, response.StatusCode, body}
 	}
 	if err != nil {
 		return err
