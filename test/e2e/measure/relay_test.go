@@ -111,7 +111,7 @@ func measureDelay(t *testing.T, l *lab.Lab) {
 			spread, code := tolerance, tt.code
 			if d.Method == loss.DoubleMarking { // the delay of a packet or two, and no threshold is about it
 				if code = ""; tt.want > 0 {
-					spread += jitter
+					spread += jitter + injected/3 // a busy relay may hold one packet for longer than most
 				}
 			}
 			if got := time.Duration(d.Mean); got < tt.want-spread || got > tt.want+spread || d.Warning != string(code) {
