@@ -223,7 +223,8 @@ func TestPrototypes(t *testing.T) {
 func TestFootprint(t *testing.T) {
 	testnet.NeedRoot(t)
 	program := built(t, "waymark")
-	r, err := measureFootprint(context.Background(), harness.Options{Rounds: 1, Agent: program}, []int{1, 100})
+	// Three rounds: other tests may take the processor during one of them, and figures are medians.
+	r, err := measureFootprint(context.Background(), harness.Options{Rounds: 3, Agent: program}, []int{1, 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,8 +235,8 @@ func TestFootprint(t *testing.T) {
 		case (p.NS == nil) == (p.Bytes == nil):
 			t.Errorf("%s: %+v", p.Variant, p)
 		case strings.HasPrefix(p.Dimensions.Treatment, agentIdle):
-			// The figure is the benchmark's; here, other tests run at the same time, and each wakeup costs several times more.
-			if *p.NS < 1e5 || *p.NS > 10*footprintAims[p.Dimensions.Treatment] {
+			// on a busy machine each wakeup costs more, but not many times more
+			if *p.NS < 1e5 || *p.NS > 4*footprintAims[p.Dimensions.Treatment] {
 				t.Errorf("%s: %v ns; the aim is %v", p.Variant, *p.NS, p.Aim)
 			}
 		case p.NS != nil && *p.NS < 1e6,

@@ -100,8 +100,8 @@ func TestConfigMigrateJSON(t *testing.T) {
 	}
 }
 
-// If the migration fails, as that of a mounted file does, the file keeps its content. No temporary file is left beside it, and
-// other files there are not touched.
+// A file that is mounted cannot be replaced, so its migration fails. The file then keeps its content, no temporary file is
+// left in its folder, and other files there stay as they are.
 func TestConfigMigrateFails(t *testing.T) {
 	file := write(t, "node.yaml", formerConfig)
 	beside := filepath.Join(filepath.Dir(file), "node.yaml.new")

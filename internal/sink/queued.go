@@ -96,7 +96,7 @@ func (q *Queued) Run(ctx context.Context) {
 func (q *Queued) writeQueued(ctx context.Context) {
 	var list []record.Record
 	for {
-		// Records wait in the queue for the interval, not beside it: those that come at its end need not wait for another.
+		// It waits before it takes records from the queue, so that those that come during the wait are written with the others.
 		if wait := q.interval - time.Since(q.begun); !q.begun.IsZero() && wait > 0 {
 			pause(ctx, wait)
 		}

@@ -160,7 +160,7 @@ func TestManyRestored(t *testing.T) {
 	}
 }
 
-// messages are so many of the last node, with a postcard each; only the first has the template.
+// messages gives n messages of the last node. Each has one postcard, and only the first has the template.
 func messages(t *testing.T, to string, n int) (list [][]byte) {
 	t.Helper()
 	s, err := storetest.NewSender(to)

@@ -47,7 +47,7 @@ func (s *Store) Removed() map[string]uint64 {
 
 type removedFile struct {
 	octets uint64
-	read   *reading      // by questions that began before; nil: by nobody
+	read   *reading      // the file as questions still read it; nil: no question reads it
 	since  time.Duration // since the start, when it was removed or the last question ended
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// limited is a disk of so many octets that has only a store.
+// limited says how much room a disk with this many octets has, on which only the store is.
 func limited(directory string, octets uint64) func() (uint64, error) {
 	return func() (uint64, error) {
 		list, err := os.ReadDir(directory)

@@ -29,7 +29,7 @@ func small(t *testing.T, octets int) string {
 	return directory
 }
 
-// fill writes a file beside the store until the file system has no more than this many octets free.
+// fill writes a file outside the store, so large that the file system has only `left` octets free.
 func fill(t *testing.T, directory string, left uint64) (ballast string) {
 	t.Helper()
 	free, err := freeBytes(directory)
@@ -121,20 +121,26 @@ func TestFullDisk(t *testing.T) {
 	sound(t, o.Directory, kept)
 }
 
-// When others fill the disk, the oldest files leave, and what is new is written.
-func TestOldestLeave(t *testing.T) {
-	t.Parallel()
-	directory := small(t, 96<<20)
-	c := &clock{at: start}
-	s, said := opened(t, Options{
+// hours is a store on a small file system, with a file of each of n hours.
+func hours(t *testing.T, n int) (directory string, s *Store, c *clock, said *notes) {
+	t.Helper()
+	directory, c = small(t, 96<<20), &clock{at: start}
+	s, said = opened(t, Options{
 		Directory: filepath.Join(directory, "store"), Memory: 256 << 20, Reserve: 48 << 20, Quiet: 1, Unpacked: true, Now: c.now, byHand: true,
 	})
-	for hour := range 3 {
+	for hour := range n {
 		c.set(start.Add(time.Duration(hour) * time.Hour))
 		s.Tend(t.Context())
 		s.settled(t)
 		put(t, s, some(1000, c.now()))
 	}
+	return directory, s, c, said
+}
+
+// When others fill the disk, the oldest files leave, and what is new is written.
+func TestOldestLeave(t *testing.T) {
+	t.Parallel()
+	directory, s, c, said := hours(t, 3)
 	before := s.Files()
 	if len(before) != 3 {
 		t.Fatal(before)
@@ -160,17 +166,7 @@ func TestOldestLeave(t *testing.T) {
 // A file that a question reads gives its room back when the question ends: until then, no more files leave than are needed.
 func TestOldestLeaveWhileRead(t *testing.T) {
 	t.Parallel()
-	directory := small(t, 96<<20)
-	c := &clock{at: start}
-	s, said := opened(t, Options{
-		Directory: filepath.Join(directory, "store"), Memory: 256 << 20, Reserve: 48 << 20, Quiet: 1, Unpacked: true, Now: c.now, byHand: true,
-	})
-	for hour := range 5 {
-		c.set(start.Add(time.Duration(hour) * time.Hour))
-		s.Tend(t.Context())
-		s.settled(t)
-		put(t, s, some(1000, c.now()))
-	}
+	directory, s, c, said := hours(t, 5)
 	before := s.Files()
 	expect := func(when string, leave int) {
 		t.Helper()

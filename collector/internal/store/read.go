@@ -285,7 +285,7 @@ func (s *Store) letGo(r *reading) {
 }
 
 // detach lets go of a file that was removed or replaced. Who reads it goes on; who comes now reads the one that has
-// its name. The result is the file as it is still read; nil: nobody reads it.
+// its name. It returns the file that questions still read, or nil if no question reads it.
 func (s *Store) detach(name string) *reading {
 	a := &s.attached
 	a.mu.Lock()

@@ -83,14 +83,16 @@ func measureDelay(t *testing.T, l *lab.Lab) {
 	r := observe(t, l)
 	r.awaitExact(t, north)
 	const injected, jitter, tolerance = 30 * time.Millisecond, 5 * time.Millisecond, 5 * time.Millisecond
-	var held time.Duration
+	var held, longest time.Duration
 	var began time.Time
 	for range 5 { // the relay of a busy machine holds packets for longer, and not all for as long
 		began = time.Now()
 		relay := startRelay(t, l, "north1", linkrelay.Rule{Delay: injected, Jitter: jitter, Seed: 9})
 		datagrams(t, l, 4000, toNorth)
 		r.awaitAfter(t, time.Now(), north)
-		if held = time.Duration(stopRelay(t, relay).MeanNS); held <= injected+tolerance/2 {
+		done := stopRelay(t, relay)
+		held, longest = time.Duration(done.MeanNS), max(longest, time.Duration(done.LongestNS)) // results of earlier turns may come late
+		if held <= injected+tolerance/2 {
 			break
 		}
 		t.Logf("the relay held packets for %v", held)
@@ -111,10 +113,14 @@ func measureDelay(t *testing.T, l *lab.Lab) {
 			spread, code := tolerance, tt.code
 			if d.Method == loss.DoubleMarking { // the delay of a packet or two, and no threshold is about it
 				if code = ""; tt.want > 0 {
-					spread += jitter + injected/3 // a busy relay may hold one packet for longer than most
+					spread += jitter
 				}
 			}
-			if got := time.Duration(d.Mean); got < tt.want-spread || got > tt.want+spread || d.Warning != string(code) {
+			most := tt.want + spread
+			if d.Method == loss.DoubleMarking && tt.want > 0 {
+				most = max(most, longest+tolerance) // it may be the packet that a busy relay held for longest
+			}
+			if got := time.Duration(d.Mean); got < tt.want-spread || got > most || d.Warning != string(code) {
 				t.Errorf(
 					"%v, block %d: delay %v by %v, warning %q; the relay held packets for %v",
 					tt.part,
