@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -192,6 +193,10 @@ func (f *footprint) idle(ctx context.Context, suffix, file string) error {
 	if err != nil {
 		return a.kill(err)
 	}
+	waited, err := waits(a.command.Process.Pid)
+	if err != nil {
+		return a.kill(err)
+	}
 	began := time.Now()
 	select {
 	case <-ctx.Done():
@@ -202,13 +207,41 @@ func (f *footprint) idle(ctx context.Context, suffix, file string) error {
 	if err != nil {
 		return a.kill(err)
 	}
-	f.add(numberOf(agentIdle+suffix, ""), 1, float64((after-before).Nanoseconds())/time.Since(began).Seconds(), false)
+	seconds := time.Since(began).Seconds()
+	f.add(numberOf(agentIdle+suffix, ""), 1, float64((after-before).Nanoseconds())/seconds, false)
+	switched, err := waits(a.command.Process.Pid)
+	if err != nil {
+		return a.kill(err)
+	}
+	f.waits[suffix] = append(f.waits[suffix], float64(switched-waited)/seconds)
 	resident, err := residentMemory(a.command.Process.Pid)
 	if err != nil {
 		return a.kill(err)
 	}
 	f.add(numberOf(agentIdleMemory+suffix, ""), 1, resident, true)
 	return a.remove(ctx)
+}
+
+// waits is how often the threads of a process have waited for something. Threads that end leave the sum.
+func waits(pid int) (n int, err error) {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return 0, err
+		}
+		_, text, _ := strings.Cut(string(b), "\nvoluntary_ctxt_switches:")
+		text, _, _ = strings.Cut(text, "\n")
+		one, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", file, err)
+		}
+		n += one
+	}
+	return n, nil
 }
 
 // processorTime is the run time of all threads of a process.

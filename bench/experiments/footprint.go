@@ -31,6 +31,7 @@ type footprint struct {
 	order   []report.Dimensions
 	values  map[report.Dimensions]map[float64][]float64
 	bytes   map[report.Dimensions]bool // curves in bytes; the others are in ns
+	waits   map[string][]float64       // of idle agents' threads in a second, by the suffix of idle
 }
 
 // numberOf are the dimensions of a measurement by the number of a thing.
@@ -53,39 +54,46 @@ func allGrown() []grown {
 }
 
 func runFootprint(ctx context.Context, o harness.Options) (report.Result, error) {
-	return measureFootprint(ctx, o, decades)
+	f, err := measureFootprint(ctx, o, decades)
+	if err != nil {
+		return report.Result{}, err
+	}
+	return f.result(), nil
 }
 
 // measureFootprint measures memory and the time to get ready, for each of the
 // numbers, which start with one. It ignores the duration in the options.
-func measureFootprint(ctx context.Context, o harness.Options, numbers []int) (r report.Result, err error) {
+func measureFootprint(ctx context.Context, o harness.Options, numbers []int) (f *footprint, err error) {
 	directory, err := os.MkdirTemp("", "waymark-bench-")
 	if err != nil {
-		return report.Result{}, err
+		return nil, err
 	}
 	defer os.RemoveAll(directory)
-	f := &footprint{numbers: numbers, values: make(map[report.Dimensions]map[float64][]float64), bytes: make(map[report.Dimensions]bool)}
+	f = &footprint{
+		numbers: numbers, values: make(map[report.Dimensions]map[float64][]float64),
+		bytes: make(map[report.Dimensions]bool), waits: make(map[string][]float64),
+	}
 	if f.program, err = o.AgentFile(); err != nil {
-		return report.Result{}, err
+		return nil, err
 	}
 	if f.site, err = harness.NewSite(); err != nil {
-		return report.Result{}, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.site.Close()) }()
 	if err := f.site.Add(0, "untreated", []harness.Treatment{untreated}, harness.Links{}); err != nil {
-		return report.Result{}, err
+		return nil, err
 	}
 	f.node = f.site.Lines["untreated"].Nodes[0]
 	if err := f.fastMemory(); err != nil {
-		return report.Result{}, err
+		return nil, err
 	}
 	for round := range o.Rounds {
 		o.Announce("round %d of %d", round+1, o.Rounds)
 		if err := f.round(ctx, round, directory); err != nil {
-			return report.Result{}, err
+			return nil, err
 		}
 	}
-	return f.result(), nil
+	return f, nil
 }
 
 // round measures everything once, at every number.

@@ -66,14 +66,13 @@ func (h *hooks) notExecuting(listener func(hookwatch.Gap)) {
 
 func (h *hooks) Run(ctx context.Context) error {
 	go h.follow(ctx)
-	period := time.NewTicker(h.period)
-	defer period.Stop()
-	for round := 0; ; {
+	for due, round := service.Due(h.period), 0; ; {
 		which := map[model.IfIndex]bool{}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-period.C:
+		case <-due:
+			due = service.Due(h.period)
 			round++
 		case index := <-h.changed:
 			which[index] = true

@@ -31,17 +31,23 @@ type keptInterval struct {
 	line       []byte // gzip, of one line of JSON
 }
 
-// compressors are used again: one has more than a megabyte, and Restore needs as many as there are intervals.
-var compressors = sync.Pool{New: func() any {
-	w, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level is valid
-	return w
-}}
+// compressor is kept for all engines: one has more than a megabyte, and to make another for each interval would be
+// the most that an idle agent does.
+var compressor struct {
+	sync.Mutex
+	w *gzip.Writer
+}
 
 // compressed makes an interval that ends at a time ready to be kept.
 func compressed(v *Interval, end time.Time) (one keptInterval, ok bool) {
 	var b bytes.Buffer
-	w := compressors.Get().(*gzip.Writer)
-	defer compressors.Put(w)
+	compressor.Lock()
+	defer compressor.Unlock()
+	w := compressor.w
+	if w == nil {
+		w, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
+		compressor.w = w
+	}
 	w.Reset(&b)
 	_, err := w.Write(v.Line())
 	if errors.Join(err, w.Close()) != nil { // cannot be: it is to memory

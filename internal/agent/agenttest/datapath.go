@@ -23,6 +23,7 @@ type Datapath struct {
 
 	Wanted       atomic.Bool  // records
 	Asked        atomic.Int64 // how many of them
+	Asks         atomic.Int64 // how often that was said
 	Pauses       atomic.Int64 // how often none were
 	Mu           sync.Mutex
 	Applied      []datapath.Config
@@ -212,6 +213,7 @@ func (d *Datapath) SetRecordsWanted(n int) error {
 		d.Pauses.Add(1)
 	}
 	d.Asked.Store(int64(n))
+	d.Asks.Add(1)
 	d.Wanted.Store(n > 0)
 	return nil
 }

@@ -145,13 +145,12 @@ func (q *Queues) wakeUp() {
 
 // Run reads the counters until the context ends.
 func (q *Queues) Run(ctx context.Context) error {
-	tick := time.NewTicker(period)
-	defer tick.Stop()
-	for {
+	for due := service.Due(period); ; {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-due:
+			due = service.Due(period)
 		case <-q.wake:
 		}
 		end := q.d.Tasks.Begin(time.Now())

@@ -43,6 +43,10 @@ type History struct {
 	lastAsked atomic.Int64  // when it was last asked what is going on, in ns of UTC
 	wake      chan struct{}
 
+	resting atomic.Bool   // the part lasts until the next second, or until there is a record
+	roused  chan struct{} // there is one
+	active  bool          // there were records in this second; only Run's
+
 	reports chan struct{} // has one for each report that is being made
 
 	mu        sync.Mutex
@@ -65,6 +69,7 @@ func NewHistory(d Dependencies, records *Records, waits Waits) *History {
 		records:   records,
 		waits:     waits,
 		wake:      make(chan struct{}, 1),
+		roused:    make(chan struct{}, 1),
 		reports:   make(chan struct{}, mostReports),
 		followers: make(map[chan []byte]bool),
 	}
@@ -97,15 +102,15 @@ func (h *History) limit(now time.Time) int64 {
 	return h.rate.Load()
 }
 
-// share is how many of them it asks for in this part of the second; while it is watched, in the second, because
-// who looks is to see all that there is.
+// share is how many of them it asks for in this part of the second, in the first at least one; while it is watched,
+// in the second, because who looks is to see all that there is.
 func (h *History) share(now time.Time) int64 {
 	limit := h.limit(now)
 	if h.isLive(now) {
 		return limit
 	}
 	k := int64(h.part.Load() % parts)
-	return limit*(k+1)/parts - limit*k/parts
+	return (limit*(k+1)+parts-1)/parts - (limit*k+parts-1)/parts
 }
 
 // wants is how many records it wants from now on.
@@ -138,13 +143,16 @@ func (h *History) add(records ...record.Record) {
 		}
 	}
 	if h.counted.Add(int64(len(records))) >= h.share(now) && !h.paused.Swap(true) {
-		h.wakeUp()
+		notify(h.wake)
+	}
+	if h.resting.Load() && h.resting.Swap(false) {
+		notify(h.roused)
 	}
 }
 
-func (h *History) wakeUp() {
+func notify(c chan struct{}) {
 	select {
-	case h.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -277,25 +285,51 @@ func (h *History) Run(ctx context.Context) error {
 			}
 		}
 	})
-	h.d.Tasks.Every(ctx, time.Second/parts, h.next)
-	return nil
+	for last := time.Second / parts; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.roused:
+			last = time.Second / parts
+			continue
+		case <-service.Due(last):
+		}
+		end := h.d.Tasks.Begin(time.Now())
+		last = h.next(last)
+		end()
+	}
 }
 
-// next begins the next part of a second.
-func (h *History) next() {
+// next begins the next part of a second, after one that lasted some time. It returns how long the new one lasts:
+// after a second without records, until there is one, so that an idle agent does not wake up for each part.
+func (h *History) next(last time.Duration) time.Duration {
 	e := h.engine.Load()
 	if e == nil {
-		return
+		return time.Second
 	}
-	second := h.part.Add(1)%parts == 0
-	if now := time.Now(); second || h.limit(now) > 0 && !h.isLive(now) {
-		h.counted.Store(0)
+	second := h.part.Add(uint64(last*parts/time.Second))%parts == 0
+	now := time.Now()
+	divided := h.limit(now) > 0 && !h.isLive(now)
+	if second || divided {
+		h.active = h.counted.Swap(0) > 0 || h.active
 		h.paused.Store(false)
 		h.records.updateWanted()
 	}
 	if !second {
-		return
+		return time.Second / parts
 	}
+	h.second(e)
+	rest := divided && !h.active
+	h.active = false
+	h.resting.Store(rest)
+	if rest || !divided {
+		return time.Second
+	}
+	return time.Second / parts
+}
+
+// second does what is due each second.
+func (h *History) second(e *insight.Engine) {
 	e.SetClockError(h.clockError())
 	e.Advance(time.Now())
 	h.tendViews(time.Now())

@@ -136,6 +136,26 @@ func TestHistoryAsksForRecords(t *testing.T) {
 	agenttest.Eventually(t, "none when nobody looks any more", wanted(false))
 }
 
+// Without records, the agent wakes up for seconds only; the first record begins their parts again.
+func TestHistoryRests(t *testing.T) {
+	h := newHistoryHarness(t, agenttest.BaseConfig+"\nhistory: {rate: 1000}\n")
+	h.Start()
+	asks := func(during time.Duration, n int) int64 {
+		begun := h.Datapath.Asks.Load()
+		for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			h.offer(n)
+		}
+		return h.Datapath.Asks.Load() - begun
+	}
+	asks(2100*time.Millisecond, 0) // the first second is divided
+	if n := asks(2*time.Second, 0); n < 1 || n > 3 {
+		t.Errorf("said %d times in two quiet seconds how many records are wanted", n)
+	}
+	if n := asks(time.Second, 1); n < 4 || n > 12 {
+		t.Errorf("said %d times in a second with records how many are wanted", n)
+	}
+}
+
 // The shares of a second's parts add up to the rate, and are known to the programs as often as there are parts.
 func TestHistoryShares(t *testing.T) {
 	h := &History{}

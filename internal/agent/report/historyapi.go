@@ -205,7 +205,7 @@ func (h *History) noteLook(now time.Time) {
 	h.lastAsked.Store(now.UnixNano())
 	if !was {
 		h.paused.Store(false)
-		h.wakeUp()
+		notify(h.wake)
 	}
 }
 

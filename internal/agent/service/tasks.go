@@ -23,9 +23,14 @@ type Tasks struct {
 
 type task struct{ _ byte } // not empty, so that each has a distinct address
 
-// Every calls work once per period until the context ends.
+// Every calls work once per period until the context ends, when it is [Due].
 func (t *Tasks) Every(ctx context.Context, period time.Duration, work func()) {
-	for Sleep(ctx, period) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-Due(period):
+		}
 		end := t.Begin(time.Now())
 		work()
 		end()
@@ -56,6 +61,15 @@ func (t *Tasks) Longest(now time.Time) (longest time.Duration) {
 		longest = max(longest, now.Sub(since))
 	}
 	return longest
+}
+
+var began = time.Now()
+
+// Due tells when periodic work is due next, after half to one and a half periods: all work of a period at the same
+// moments, so that an idle processor wakes up once for all of it.
+func Due(period time.Duration) <-chan time.Time {
+	ran := time.Since(began)
+	return time.After((ran + period).Round(period) - ran)
 }
 
 // Sleep waits; false: the context has ended.
