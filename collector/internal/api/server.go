@@ -150,7 +150,20 @@ func (r *route) answerTo(w http.ResponseWriter, request *http.Request, q *query.
 	}
 	answer, err := r.run(request.Context(), q, v)
 	w = &patient{ResponseWriter: w, to: http.NewResponseController(w), until: time.Now().Add(q.Time + mostWriting)}
+	switch {
+	case err != nil:
+		r.refuse(w, request, err)
+	case asCSV:
+		writeCSV(w, r.name, answer)
+	default:
+		write(w, http.StatusOK, answer)
+	}
+}
+
+// refuse says why a question has no answer, and what to ask instead.
+func (r *route) refuse(w http.ResponseWriter, request *http.Request, err error) {
 	var bad badRequest
+	text, _, _ := strings.Cut(err.Error(), "\n")
 	switch {
 	case errors.As(err, &bad):
 		fail(w, http.StatusBadRequest, bad.text)
@@ -159,20 +172,12 @@ func (r *route) answerTo(w http.ResponseWriter, request *http.Request, q *query.
 	case errors.Is(err, query.ErrSlow):
 		fail(w, http.StatusGatewayTimeout, problem.New(err.Error(), r.askLess()+", or set api.time").Error())
 	case request.Context().Err() != nil: // the client has gone
-	case err != nil:
-		text, _, _ := strings.Cut(err.Error(), "\n")
-		if strings.Contains(text, "Out of Memory") {
-			fail(w, http.StatusGatewayTimeout, problem.New("the question needs more memory than store.memory allows", r.askLess()).Error())
-			return
-		}
-		if query.Confined(request.Context()) {
-			text = "the question failed; the operator of the collector finds out why by asking the same" // its text is about files
-		}
-		fail(w, http.StatusInternalServerError, text)
-	case asCSV:
-		writeCSV(w, r.name, answer)
+	case strings.Contains(text, "Out of Memory"):
+		fail(w, http.StatusGatewayTimeout, problem.New("the question needs more memory than store.memory allows", r.askLess()).Error())
+	case query.Confined(request.Context()): // its text is about files
+		fail(w, http.StatusInternalServerError, "the question failed; the operator of the collector finds out why by asking the same")
 	default:
-		write(w, http.StatusOK, answer)
+		fail(w, http.StatusInternalServerError, text)
 	}
 }
 
