@@ -152,7 +152,7 @@ struct counted_packet {
 	__u32 place;  /* of the key that it was found by */
 	__u32 parts;  /* that it was counted as */
 	__u32 octets; /* 0: it was noted, and not counted */
-	__u32 notes;  /* enum note */
+	__u32 notes;  /* enum packet_note */
 	__u32 pad;
 };
 

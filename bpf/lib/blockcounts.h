@@ -39,7 +39,7 @@ find_counts(const struct marking *m, const struct measured_flow *flow, __u64 blo
 }
 
 /* What is noted of few packets. */
-enum note {
+enum packet_note {
 	NOTE_DELAY = 1, /* has a delay mark */
 	NOTE_LATE = 2,
 	NOTE_EARLY = 4,

@@ -48,7 +48,7 @@ func TestFaultsOfForm(t *testing.T) {
 		{"unknown key", "nodes: {id: 1}", []string{`1:1: unknown key "nodes" in the file; did you mean "node"?`}},
 		{"unknown key far from any", "node: {color: red}", []string{`1:8: unknown key "color" in node; use the keys name, mode, read-group, id, id-wide, timestamp-format, next-hops, flow-seed, flows, export-interval, export-limit, export-rate, loopback-limit, loopback-rate, delays, kernel-events, queue-delay, receive-offload, compatibility`}},
 		{"duplicate key", "node: {id: 1}\nstrict: true\nnode: {id: 2}", []string{`3:1: key "node" of the file is already in line 1; remove one`}},
-		{"missing key", "interfaces:\n  - id: 4", []string{`2:5: key "name" is missing in interfaces[0]; add it: text`}},
+		{"missing key", "interfaces:\n  - id: 4", []string{`2:5: key "name" is missing in interfaces[0]; add it, as in "name: VALUE"`}},
 		{"wrong types", "node: {id: [1]}\ninterfaces: {name: eth0}\nstrict: \"true\"\nmetrics: {listen: 9598}", []string{
 			`1:12: node.id is a list; write a number from 0 to 16777215`,
 			`2:13: interfaces is a mapping; write a list: - before each item`,

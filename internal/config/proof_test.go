@@ -84,7 +84,7 @@ func TestFaultsOfProofs(t *testing.T) {
 	const node = "interfaces: [{name: eth0, role: [egress]}]\nnamespaces: [{id: 123}]\n" +
 		"encapsulations: [{name: a, interface: eth0, mode: inline, options: ["
 	checkFaults(t, []faultCase{
-		{"no key", "namespaces: [{id: 1, pot: {}}]", []string{`1:27: key "key-file" is missing in namespaces[0].pot; add it: text`}},
+		{"no key", "namespaces: [{id: 1, pot: {}}]", []string{`1:27: key "key-file" is missing in namespaces[0].pot; add it, as in "key-file: VALUE"`}},
 		{"no proof", node + "{pot: {namespace: 123}}]}]", []string{
 			`3:87: encapsulations[0].options[0].pot.namespace: namespace 123 has no pot; give namespaces an entry with this id and pot: {key-file: …}, of node 1`}},
 		{"no namespace", node + "{pot: {namespace: 124}}]}]", []string{

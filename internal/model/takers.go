@@ -32,16 +32,16 @@ type listKey struct {
 
 // sharers are the flows with one list.
 type sharers struct {
-	byWay    map[way][]int // flows
-	byValues map[projection][]int
+	byComparison map[comparison][]int // flows
+	byValues     map[projection][]int
 }
 
-// way is one way to select flows; its flows differ in values alone.
-type way struct{ compared, narrow fields }
+// comparison is which fields select flows; flows of one comparison differ in values alone.
+type comparison struct{ compared, narrow fields }
 
-// projection is flows of one way that have the same values of some fields.
+// projection is flows of one comparison that have the same values of some fields.
 type projection struct {
-	way
+	comparison
 	fields
 	values
 }
@@ -56,12 +56,12 @@ type taken struct {
 // takenKey names flows from which the same is taken.
 type takenKey struct {
 	*sharers
-	own   way
+	own   comparison
 	lists uint32
 	values
 }
 
-// newTakers finds the flows that select by several ways: only those can share packets.
+// newTakers finds the flows that select by several comparisons: only those can share packets.
 func newTakers(flows []selecting, out, option bool) *takers {
 	t := &takers{
 		flows:         flows,
@@ -71,14 +71,14 @@ func newTakers(flows []selecting, out, option bool) *takers {
 		results:       make(map[takenKey]*taken),
 		seed:          maphash.MakeSeed(),
 	}
-	ways, toAny := make(map[fields]bool), false
+	comparisons, toAny := make(map[fields]bool), false
 	for i := range flows {
 		if flows[i].out == out {
-			ways[flows[i].compared] = true
+			comparisons[flows[i].compared] = true
 			toAny = toAny || flows[i].compared&toAnyone != 0
 		}
 	}
-	if len(ways) < 2 {
+	if len(comparisons) < 2 {
 		return t
 	}
 	for i := range flows {
@@ -102,14 +102,14 @@ func newTakers(flows []selecting, out, option bool) *takers {
 func (t *takers) add(k listKey, flow int) {
 	s := t.lists[k]
 	if s == nil {
-		s = &sharers{byWay: make(map[way][]int), byValues: make(map[projection][]int)}
+		s = &sharers{byComparison: make(map[comparison][]int), byValues: make(map[projection][]int)}
 		t.lists[k] = s
 	}
-	w := t.flows[flow].way()
-	s.byWay[w] = append(s.byWay[w], flow)
+	c := t.flows[flow].comparison()
+	s.byComparison[c] = append(s.byComparison[c], flow)
 }
 
-func (s *selecting) way() way { return way{s.compared, s.narrow} }
+func (s *selecting) comparison() comparison { return comparison{s.compared, s.narrow} }
 
 // setTaken sets what is taken from each flow.
 func (t *takers) setTaken(list []loss.Selection) {
@@ -154,21 +154,21 @@ func (t *takers) takenFrom(flow int, form string) *taken {
 			at = append(at, tail)
 		}
 	}
-	key := takenKey{at[0], f.way(), f.lists, f.values.only(t.shared(f, at))}
+	key := takenKey{at[0], f.comparison(), f.lists, f.values.only(t.shared(f, at))}
 	if known := t.results[key]; known != nil {
 		return known
 	}
 	parts, found := make(map[part]bool), &taken{}
 	for n, s := range at {
-		for w := range s.byWay {
-			if n > 0 && w.compared&toAnyone == 0 {
+		for c := range s.byComparison {
+			if n > 0 && c.compared&toAnyone == 0 {
 				continue // it compares the last entry, too, and was found by the whole list
 			}
-			other := selecting{compared: w.compared}
+			other := selecting{compared: c.compared}
 			if !other.precedes(f) {
 				continue
 			}
-			for _, i := range t.overlapping(s, w, f) {
+			for _, i := range t.overlapping(s, c, f) {
 				found.takers = append(found.takers, i)
 				parts[t.part(i, f, form)] = true
 			}
@@ -182,29 +182,29 @@ func (t *takers) takenFrom(flow int, form string) *taken {
 // shared are the fields that a flow has in common with any that may take packets from it.
 func (t *takers) shared(f *selecting, at []*sharers) (both fields) {
 	for _, s := range at {
-		for w := range s.byWay {
-			both |= w.narrow & f.narrow
+		for c := range s.byComparison {
+			both |= c.narrow & f.narrow
 		}
 	}
 	return both
 }
 
-// overlapping are the flows of one way that may have packets of a flow: those with its values of
+// overlapping are the flows of one comparison that may have packets of a flow: those with its values of
 // the fields that both have.
-func (t *takers) overlapping(s *sharers, w way, f *selecting) []int {
-	both := w.narrow & f.narrow
+func (t *takers) overlapping(s *sharers, c comparison, f *selecting) []int {
+	both := c.narrow & f.narrow
 	if both == 0 {
-		return s.byWay[w]
+		return s.byComparison[c]
 	}
-	empty := projection{w, both, values{}}
+	empty := projection{c, both, values{}}
 	if _, made := s.byValues[empty]; !made {
 		s.byValues[empty] = nil
-		for _, i := range s.byWay[w] {
-			p := projection{w, both, t.flows[i].values.only(both)}
+		for _, i := range s.byComparison[c] {
+			p := projection{c, both, t.flows[i].values.only(both)}
 			s.byValues[p] = append(s.byValues[p], i)
 		}
 	}
-	return s.byValues[projection{w, both, f.values.only(both)}]
+	return s.byValues[projection{c, both, f.values.only(both)}]
 }
 
 // part is the packets of a flow that another one takes: those with these values.

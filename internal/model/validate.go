@@ -133,7 +133,7 @@ func (c NodeConfig) validateNamespaces(root faults) {
 		}
 		switch {
 		case namespace.Export > ExportSample:
-			f.add("export", "use every, aggregate or sample", "unknown way to export %d", namespace.Export)
+			f.add("export", "use every, aggregate or sample", "unknown export mode %d", namespace.Export)
 		case namespace.Export == ExportSample && namespace.Sample == 0:
 			f.add(
 				"sample",

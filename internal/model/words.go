@@ -87,12 +87,12 @@ func (m ExportMode) String() string { return word(m, exportModeWords) }
 
 // MarshalText is [ExportMode.String]; an unknown value is an error.
 func (m ExportMode) MarshalText() ([]byte, error) {
-	return marshalWord(m, exportModeWords, "way to export")
+	return marshalWord(m, exportModeWords, "export mode")
 }
 
 // UnmarshalText reads what MarshalText writes.
 func (m *ExportMode) UnmarshalText(text []byte) error {
-	return unmarshalWord(m, text, exportModeWords, "way to export")
+	return unmarshalWord(m, text, exportModeWords, "export mode")
 }
 
 // String returns "encapsulating", "transit" or "decapsulating"; "none" for 0.

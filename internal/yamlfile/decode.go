@@ -195,7 +195,7 @@ func (r *Reader) mapping(node ast.Node, at Position, path string, dst reflect.Va
 		}
 		if f.Required && !r.faulty[Join(path, f.Key)] {
 			r.Fault(at, Join(path, f.Key), fmt.Sprintf("key %q is missing in %s", f.Key, Named(path)),
-				r.format.missingCure(dst.Type().FieldByIndex(f.Index).Type))
+				r.format.missingCure(f.Key, dst.Type().FieldByIndex(f.Index).Type))
 		}
 		r.format.setDefault(f, dst.FieldByIndex(f.Index))
 	}
@@ -218,11 +218,13 @@ func (format *Format) setDefault(f Field, dst reflect.Value) {
 }
 
 // missingCure says what to add for a missing key of type t.
-func (format *Format) missingCure(t reflect.Type) string {
+func (format *Format) missingCure(key string, t reflect.Type) string {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	switch c, ok := format.Scalars[t]; {
+	case ok && c.Wants == Texts.Wants:
+		return fmt.Sprintf("add it, as in %q", key+": VALUE")
 	case ok:
 		return "add it: " + c.Wants
 	case t.Kind() == reflect.Slice:

@@ -102,7 +102,7 @@ func TestFaultsOfAnotherFile(t *testing.T) {
 		{"unknown key", "nome: A", []string{`1:1: unknown key "nome" in the file; did you mean "name"?`}},
 		{"unknown key far from any", "name: A\nopening: {color: red}", []string{`2:11: unknown key "color" in opening; use the keys from, to`}},
 		{"duplicate key", "name: A\nlends-books: true\nname: B", []string{`3:1: key "name" of the file is already in line 1; remove one`}},
-		{"missing key", "lends-books: false", []string{`1:1: key "name" is missing in the file; add it: text`}},
+		{"missing key", "lends-books: false", []string{`1:1: key "name" is missing in the file; add it, as in "name: VALUE"`}},
 		{"wrong types", "name: [A]\nshelves: {letter: A}\nlends-books: \"yes\"", []string{
 			`1:7: name is a list; write text`, `2:10: shelves is a mapping; write a list: - before each item`, `3:14: lends-books is the text "yes"; write true or false`}},
 		{"a value's own cure", "name: A\nopening: {from: 24, to: 30}", []string{

@@ -160,8 +160,8 @@ is interrupted or killed, nothing is missing or there twice.`,
 			}
 			list := []compactedFile{}
 			for _, c := range done {
-				if c.Note != "" {
-					fmt.Fprintf(cmd.ErrOrStderr(), "waymark-collector: %s\n", c.Note)
+				if c.Warning != "" {
+					fmt.Fprintf(cmd.ErrOrStderr(), "waymark-collector: %s\n", c.Warning)
 				}
 				list = append(list, compactedFile{c.Into, c.From, c.Before, c.After, c.Rows})
 			}

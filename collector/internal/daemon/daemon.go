@@ -82,7 +82,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	}
 	d.store, err = store.New(ctx, store.Options{
 		Directory: of.Directory, Age: time.Duration(of.Age), Bytes: int64(of.Size), Reserve: uint64(of.Free), Memory: int64(of.Memory),
-		Note: d.Notify, Missed: missed, Free: d.free,
+		Log: d.Notify, Missed: missed, Free: d.free,
 	})
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)

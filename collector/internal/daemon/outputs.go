@@ -31,7 +31,7 @@ func (d *Daemon) openOutputs() error {
 	d.events = events.New(events.Options{
 		Node: nodenames.Printable(name), ClockError: d.Settings.Events.OrUnknown(),
 		File:  filepath.Join(d.Settings.Store.Directory, "events.jsonl"),
-		Names: func() []nodenames.Node { return d.collector.Names() }, Note: d.Notify,
+		Names: func() []nodenames.Node { return d.collector.Names() }, Log: d.Notify,
 	}, d.began)
 	kept := sink.Except(d.sink, record.KindStatistics)
 	d.outputs = []sink.Sink{kept, sink.Only(counting, record.KindPath, record.KindTrace), d.events}

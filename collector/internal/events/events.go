@@ -40,7 +40,7 @@ type Options struct {
 	ClockError time.Duration // by which a difference of two nodes' clocks may be wrong; below 0: unknown
 	File       string        // keeps what has begun for the next collector
 	Names      func() []nodenames.Node
-	Note       func(level slog.Level, text string) // for the operator
+	Log        func(level slog.Level, text string) // for the operator
 }
 
 // Finder is a sink that finds events in records, and offers them to others.
@@ -73,7 +73,7 @@ func New(o Options, now time.Time) *Finder {
 	f.engine.SetClockError(int64(max(o.ClockError, insight.UnknownClock)))
 	f.file = eventlog.NewFile(o.File, f.log)
 	if err := f.file.Restore(now); err != nil {
-		o.Note(slog.LevelWarn,
+		o.Log(slog.LevelWarn,
 			fmt.Sprintf("what was going on before the start could not be read completely, so that its end is no event: %v", err))
 	}
 	return f
@@ -215,21 +215,21 @@ func (f *Finder) tell(e *record.Event, now time.Time) {
 func (f *Finder) writeLine(e *record.Event, now time.Time) {
 	write, leftOut := f.lines.Next(now)
 	if leftOut > 0 {
-		f.options.Note(slog.LevelWarn, fmt.Sprintf("%d more events than lines here; ask the API for them at /v1/events", leftOut))
+		f.options.Log(slog.LevelWarn, fmt.Sprintf("%d more events than lines here; ask the API for them at /v1/events", leftOut))
 	}
 	if write {
 		text := e.Name + ": " + e.Facts
 		if e.Severity == record.SeverityInfo {
-			f.options.Note(slog.LevelInfo, "info: "+text)
+			f.options.Log(slog.LevelInfo, "info: "+text)
 			return
 		}
-		f.options.Note(slog.LevelWarn, text) // as in the log of an agent: the collector itself has no error
+		f.options.Log(slog.LevelWarn, text) // as in the log of an agent: the collector itself has no error
 	}
 }
 
 func (f *Finder) save() {
 	if err := f.file.Save(); err != nil {
-		f.options.Note(slog.LevelWarn, fmt.Sprintf("the next collector will not know what is going on: %v", err))
+		f.options.Log(slog.LevelWarn, fmt.Sprintf("the next collector will not know what is going on: %v", err))
 	}
 }
 

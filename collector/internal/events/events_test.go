@@ -71,7 +71,7 @@ func newScene(t testing.TB, file string, clockError time.Duration) *scene {
 func (s *scene) begin(file string, clockError time.Duration) {
 	write := func(l slog.Level, text string) { s.notes = append(s.notes, l.String()+": "+text) }
 	s.Finder = New(Options{
-		Node: "keeper", ClockError: clockError, File: file, Note: write,
+		Node: "keeper", ClockError: clockError, File: file, Log: write,
 		Names: func() []nodenames.Node {
 			link := nodenames.Interface{ID: 22, IDWide: ioam.InterfaceIDWideUnavailable, Name: "west0"}
 			return []nodenames.Node{{ID: 2, IDWide: ioam.NodeIDWideUnavailable, Name: "r2", Interfaces: []nodenames.Interface{link}}}

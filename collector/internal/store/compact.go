@@ -20,7 +20,7 @@ type Compacted struct {
 	From          []string
 	Before, After int64 // bytes
 	Rows          uint64
-	Note          string // a warning about the file; "": none
+	Warning       string // a warning about the file; "": none
 }
 
 // compactPart is the name of the file that is made of others, before it is packed.
@@ -93,7 +93,7 @@ func (c *Compacted) pack(ctx context.Context, db *sql.DB, from, into string) err
 	if ctx.Err() != nil || !withoutFlows(err) {
 		return err
 	}
-	c.Note = flowlessNote(c.Into, err)
+	c.Warning = flowlessWarning(c.Into, err)
 	return errors.Join(removeFiles(into, into+".wal"), packFile(ctx, db, from, into, true))
 }
 

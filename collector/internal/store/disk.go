@@ -169,7 +169,7 @@ func (s *Store) remove(e *Entry, of cause, why string) bool {
 	}
 	for _, end := range []string{"", ".wal"} {
 		if err := os.Remove(path + end); err != nil && !errors.Is(err, os.ErrNotExist) {
-			s.options.Note(slog.LevelWarn, fmt.Sprintf("%s is not removed: %v", path, err))
+			s.options.Log(slog.LevelWarn, fmt.Sprintf("%s is not removed: %v", path, err))
 			return false
 		}
 	}
@@ -181,7 +181,7 @@ func (s *Store) remove(e *Entry, of cause, why string) bool {
 	if of == ofDisk { // age and size are as was wanted
 		text, level = problem.New(text, "make room, or set store.age or store.size to what the disk can hold").Error(), slog.LevelWarn
 	}
-	s.options.Note(level, text)
+	s.options.Log(level, text)
 	return true
 }
 

@@ -350,7 +350,7 @@ func TestPackWithoutFlows(t *testing.T) {
 	flowSums = "SELECT error('more memory than there is')"
 	done, err := Compact(t.Context(), directory, memory, start.Add(80*time.Hour))
 	flowSums = sums
-	if err != nil || len(done) == 0 || !strings.Contains(done[0].Note, done[0].Into+".duckdb gets no rollups by flow") {
+	if err != nil || len(done) == 0 || !strings.Contains(done[0].Warning, done[0].Into+".duckdb gets no rollups by flow") {
 		t.Errorf("%+v, %v", done, err)
 	}
 	if !withoutFlows(fmt.Errorf("checkpoint: %w", &duckdb.Error{Type: duckdb.ErrorTypeOutOfMemory})) || withoutFlows(errPacked) {

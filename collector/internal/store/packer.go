@@ -142,7 +142,7 @@ func (s *Store) packFailed(name string, err error) {
 	p.state.Failed++
 	before := p.state.Fault
 	if p.state.Fault = firstLine(err); before == "" { // once, although the number of octets changes
-		s.options.Note(slog.LevelWarn, "files are not packed, and take more of the disk: "+p.state.Fault)
+		s.options.Log(slog.LevelWarn, "files are not packed, and take more of the disk: "+p.state.Fault)
 	}
 }
 
@@ -155,7 +155,7 @@ func (s *Store) pack(ctx context.Context, e Entry) error {
 	defer func() { _ = removeParts(s.options.Directory) }()
 	err := s.packInto(ctx, e, part, false)
 	if ctx.Err() == nil && withoutFlows(err) {
-		s.options.Note(slog.LevelWarn, flowlessNote(e.Name, err))
+		s.options.Log(slog.LevelWarn, flowlessWarning(e.Name, err))
 		err = errors.Join(removeFiles(part, part+".wal"), s.packInto(ctx, e, part, true))
 	}
 	switch {
@@ -186,8 +186,8 @@ func withoutFlows(err error) bool {
 	return errors.As(err, &ofFlows) || errors.As(err, &of) && of.Type == duckdb.ErrorTypeOutOfMemory
 }
 
-// flowlessNote says that a file is packed without rollups by flow.
-func flowlessNote(name string, err error) string {
+// flowlessWarning says that a file is packed without rollups by flow.
+func flowlessWarning(name string, err error) string {
 	return fmt.Sprintf("%s gets no rollups by flow, and questions about the packets of some addresses take longer: %s",
 		name+suffix, firstLine(err))
 }

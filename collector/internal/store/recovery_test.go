@@ -44,7 +44,7 @@ func writeForever(directory string) error {
 	c := &clock{at: start}
 	s, err := New(
 		context.Background(),
-		Options{Directory: directory, Now: c.now, Quiet: 3000, Note: func(_ slog.Level, text string) { fmt.Fprintln(os.Stderr, text) }},
+		Options{Directory: directory, Now: c.now, Quiet: 3000, Log: func(_ slog.Level, text string) { fmt.Fprintln(os.Stderr, text) }},
 	)
 	if err != nil {
 		return err

@@ -164,7 +164,7 @@ func (s *Store) leaveOut(r record.Record, why error) {
 	s.refusals.next = now.Add(refusalInterval)
 	text := fmt.Sprintf("the database refuses a record of kind %s, which is not kept: %s; %d were left out since the start",
 		r.Kind(), firstLine(why), n)
-	s.options.Note(slog.LevelError, text)
+	s.options.Log(slog.LevelError, text)
 }
 
 // Refused is how many records the database refused for what they have, since the store was opened.

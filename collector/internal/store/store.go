@@ -38,7 +38,7 @@ type Options struct {
 	Reserve   uint64        // bytes of the disk that stay free: 512 MB
 	Quiet     uint64        // a file with at most so many packets and records goes on after its hour: 200,000
 	Unpacked  bool          // files stay as they were written, until Pack is called
-	Note      func(level slog.Level, text string)
+	Log       func(level slog.Level, text string)
 	Missed    func() uint64 // records that were lost before they were written, since the start: none
 
 	Now     func() time.Time
@@ -61,8 +61,8 @@ func (o Options) withDefaults() Options {
 	if o.Quiet == 0 {
 		o.Quiet = 200_000
 	}
-	if o.Note == nil {
-		o.Note = func(slog.Level, string) {}
+	if o.Log == nil {
+		o.Log = func(slog.Level, string) {}
 	}
 	if o.Missed == nil {
 		o.Missed = func() uint64 { return 0 }
@@ -294,7 +294,7 @@ func (s *Store) unreadable(e *Entry, err error) {
 		}
 	}
 	if !damaged(err) {
-		s.options.Note(slog.LevelError, fmt.Sprintf("%s cannot be read: %s", s.path(e.Name), e.Reason))
+		s.options.Log(slog.LevelError, fmt.Sprintf("%s cannot be read: %s", s.path(e.Name), e.Reason))
 		return
 	}
 	aside := filepath.Join(s.options.Directory, asideName)
@@ -305,11 +305,11 @@ func (s *Store) unreadable(e *Entry, err error) {
 		}
 	}
 	if fault != nil {
-		s.options.Note(slog.LevelError, fmt.Sprintf("%s is damaged (%s), and cannot be moved away: %v", s.path(e.Name), e.Reason, fault))
+		s.options.Log(slog.LevelError, fmt.Sprintf("%s is damaged (%s), and cannot be moved away: %v", s.path(e.Name), e.Reason, fault))
 		return
 	}
 	e.State = SetAside
-	s.options.Note(slog.LevelError,
+	s.options.Log(slog.LevelError,
 		fmt.Sprintf("%s is damaged and was moved to %s: %s; what it had is missing", e.Name+suffix, aside, e.Reason))
 }
 
@@ -372,7 +372,7 @@ func (s *Store) retire(f *open) {
 		s.closing = slices.DeleteFunc(s.closing, func(g *open) bool { return g == f })
 		s.closed(f.entry, err)
 		if err := s.catalog.write(s.options.Directory); err != nil {
-			s.options.Note(slog.LevelError, "the catalog is not written: "+err.Error())
+			s.options.Log(slog.LevelError, "the catalog is not written: "+err.Error())
 		}
 	})
 }
@@ -380,7 +380,7 @@ func (s *Store) retire(f *open) {
 // closed notes that a file was closed.
 func (s *Store) closed(e *Entry, err error) {
 	if err != nil {
-		s.options.Note(slog.LevelWarn, fmt.Sprintf("close %s: %s; it is tried again", s.path(e.Name), firstLine(err)))
+		s.options.Log(slog.LevelWarn, fmt.Sprintf("close %s: %s; it is tried again", s.path(e.Name), firstLine(err)))
 		return
 	}
 	e.State, e.Closed, e.Reason = Closed, s.now().UTC(), ""

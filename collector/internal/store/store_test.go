@@ -61,7 +61,7 @@ func (n *notes) String() string {
 func opened(t *testing.T, o Options) (*Store, *notes) {
 	t.Helper()
 	said := &notes{}
-	o.Note = said.add
+	o.Log = said.add
 	s, err := New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -167,7 +167,7 @@ func (s *Store) Tend(ctx context.Context) {
 	due := s.file.due(now)
 	if due {
 		if err := s.file.rollUp(ctx); err != nil && ctx.Err() == nil {
-			s.options.Note(slog.LevelError, "rollups are not made: "+firstLine(err))
+			s.options.Log(slog.LevelError, "rollups are not made: "+firstLine(err))
 		}
 	}
 	if s.ended(now) {
@@ -187,7 +187,7 @@ func (s *Store) Tend(ctx context.Context) {
 	}
 	s.retain()
 	if err := s.catalog.write(s.options.Directory); err != nil {
-		s.options.Note(slog.LevelError, "the catalog is not written: "+err.Error())
+		s.options.Log(slog.LevelError, "the catalog is not written: "+err.Error())
 	}
 }
 

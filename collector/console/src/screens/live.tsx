@@ -137,8 +137,8 @@ function draw(canvas: HTMLCanvasElement, { packets, end, last, colour }: Picture
 export function sentence(packets: Packet[], before = ''): string {
   const lost = packets.filter((p) => p.verdict === 'lost').length, when = before ? `the minute before ${before}` : 'the last minute'
   if (packets.length === 0) return `No packets in ${when}`
-  const told = packets.some((p) => p.source === 'postcards') // a trace is lost with its packet
-  return `${count(packets.length)} packets in ${when}; ${lost > 0 ? `${count(lost)} of them lost` : told ? 'none is known to be lost' : 'what was lost is not known'}`
+  const lossIsKnown = packets.some((p) => p.source === 'postcards') // a trace is lost with its packet
+  return `${count(packets.length)} packets in ${when}; ${lost > 0 ? `${count(lost)} of them lost` : lossIsKnown ? 'none is known to be lost' : 'what was lost is not known'}`
 }
 
 interface Stream { minute: Minute; state: State; why: Failure | null; again: () => void }
