@@ -17,6 +17,7 @@ func newPath(p *join.Path) *record.Path {
 		Namespace: p.Namespace, TraceType: first.TraceType, FlowID: p.FlowID, Sequence: p.Sequence,
 		Packet: first.Packet, Complete: p.Reason == record.PathComplete, Nodes: make([]record.PathNode, len(p.Postcards)), Reason: p.Reason,
 	}
+	sincePrevious := make([]int64, len(p.Postcards))
 	for i := range p.Postcards {
 		card, d := &p.Postcards[i], p.Postcards[i].Record
 		n := record.PathNode{
@@ -25,7 +26,8 @@ func newPath(p *join.Path) *record.Path {
 		}
 		n.Timestamp = record.NewField(card.Time, !card.Time.IsZero())
 		if since, ok := p.Since(i); ok {
-			n.SincePrevious = nanoseconds(since)
+			sincePrevious[i] = since.Nanoseconds()
+			n.SincePrevious = &sincePrevious[i]
 		}
 		if r.Time.IsZero() {
 			r.Time = instant.Of(card.Time)

@@ -22,6 +22,8 @@ const (
 	fewTasks = 64
 	// mostRead is how many records of a message are read ahead, and about how many of all messages together.
 	mostRead = 1024
+	// mostStops is how much room for nodes of paths a shard keeps.
+	mostStops = 1 << 15
 )
 
 // shards join postcards on several processors. The joining stage hands out tasks, lets all shards work at
@@ -40,8 +42,9 @@ type shards struct {
 type shard struct {
 	joiner *join.Joiner
 	tasks  []task
-	now    *task    // that is being done
-	paths  []joined // that came of the tasks
+	now    *task        // that is being done
+	paths  []joined     // that came of the tasks
+	stops  []known.Stop // of the paths
 }
 
 type taskKind uint8
@@ -86,33 +89,41 @@ func newShards(n int, c join.Config) *shards {
 	return s
 }
 
-// emit takes a path, of which the joiner uses the memory again.
+// emit takes a path, of which the joiner uses the memory again, and so does who reads postcards.
 func (s *shard) emit(p *join.Path) {
+	first := len(s.stops)
+	s.stops = appendStops(s.stops, p)
 	s.paths = append(s.paths, joined{
 		order: s.now.order, first: p.Order, place: s.now.place, at: s.now.at, record: newPath(p),
-		key: known.FlowKey{Namespace: p.Namespace, FlowID: p.FlowID, Source: p.Source}, stops: stopsOf(p),
+		key: known.FlowKey{Namespace: p.Namespace, FlowID: p.FlowID, Source: p.Source}, stops: s.stops[first:len(s.stops):len(s.stops)],
 	})
+	for i := range p.Postcards {
+		p.Postcards[i].Record.Release()
+	}
 }
 
-// stopsOf are the nodes of a path.
-func stopsOf(p *join.Path) []known.Stop {
-	stops := make([]known.Stop, len(p.Postcards))
+// appendStops appends the nodes of a path.
+func appendStops(stops []known.Stop, p *join.Path) []known.Stop {
 	for i := range p.Postcards {
 		c := &p.Postcards[i]
 		at := c.Time
 		if !c.Record.Time.IsZero() {
 			at = c.Record.Time.Time // exporters report until when they observed packets
 		}
-		stops[i] = known.Stop{Exporter: c.Exporter, Role: c.Role, Time: at}
+		stop := known.Stop{Exporter: c.Exporter, Role: c.Role, Time: at}
 		if c.HasHopLimit {
-			stops[i].HopLimit = c.HopLimit
+			stop.HopLimit = c.HopLimit
 		}
+		stops = append(stops, stop)
 	}
 	return stops
 }
 
 // do does the tasks of a shard.
 func (s *shard) do() {
+	if s.stops = s.stops[:0]; cap(s.stops) > mostStops { // the paths of before were judged
+		s.stops = nil
+	}
 	for i := range s.tasks {
 		s.now = &s.tasks[i]
 		switch t := s.now; t.kind {

@@ -84,7 +84,7 @@ var kinds = []*kind{
 			variants: []variant{{"Postcard", ofPacket}},
 		},
 		table: postcards, conditions: (*Postcard).conditions, encodable: (*Postcard).encodable, lasting: (*Postcard).lasts,
-		empty:        func() *Postcard { return &Postcard{Option: ioam.IOAMDirectExport.String()} },
+		empty:        emptyPostcard,
 		deriveFields: (*Postcard).deriveFields, time: func(p *Postcard) instant.Time { return p.Time }, complete: (*Postcard).complete,
 	}),
 	newKind(KindFlow, "one node's report on the packets of one flow", "`observe`, `jsonl`, `collect`", flows).ipfix(&format[*Flow]{

@@ -4,6 +4,7 @@ package record
 
 import (
 	"bytes"
+	"sync"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/instant"
@@ -40,6 +41,23 @@ type Postcard struct {
 
 // Kind is "postcard".
 func (p *Postcard) Kind() string { return KindPostcard }
+
+// released are postcards that may be used again.
+var released = sync.Pool{New: func() any { return new(Postcard) }}
+
+func emptyPostcard() *Postcard {
+	p := released.Get().(*Postcard)
+	p.Option = directExport
+	return p
+}
+
+var directExport = ioam.IOAMDirectExport.String()
+
+// Release lets the memory of a postcard that was read be used for another one. Nothing may use the postcard any more.
+func (p *Postcard) Release() {
+	*p = Postcard{}
+	released.Put(p)
+}
 
 // Retain is a record for later: a copy of a postcard, because who offers one may use
 // its memory for the next.

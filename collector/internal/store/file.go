@@ -30,10 +30,13 @@ type open struct {
 	rows      map[string]*row // by kind of records
 	appenders map[string]*duckdb.Appender
 	packet    packet
-	batch     uint32 // of the next transaction
+	batch     uint32     // of the next transaction
+	rolling   sync.Mutex // guards rolled: rollups are made while others are written
 	rolled    map[string]uint32
 	minute    time.Time // up to which rollups were made
 	packed    bool      // it is only read: the catalog was lost
+
+	rolledPackets uint64 // that the rollups have, at least
 
 	using sync.RWMutex // held by queries, and to close it
 	gone  bool         // it was closed

@@ -10,14 +10,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/duckdb/duckdb-go/v2"
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -86,14 +84,7 @@ func (s *Store) Pack(ctx context.Context) error {
 		if !ok {
 			return errors.Join(errs...)
 		}
-		done := make(chan error)
-		go func() {
-			// The thread is not given back: a priority that was lowered cannot be raised by everybody.
-			runtime.LockOSThread()
-			_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 19) // else it is as fast as the others
-			done <- s.pack(ctx, e)
-		}()
-		switch err := <-done; {
+		switch err := s.niced(nicePacking, func() error { return s.pack(ctx, e) }); {
 		case err == nil || ctx.Err() != nil:
 		case errors.Is(err, errRoomComes):
 			s.packLater(e.Name, packSoon)

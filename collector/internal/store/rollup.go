@@ -4,6 +4,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -115,52 +116,65 @@ const (
 	ofHours   = "hours"
 )
 
-// rollUp makes the rollups of minutes of all that was written since it was called before. They are
+// rollUp makes the rollups of minutes of all that was written since it was called before.
+func (f *open) rollUp(ctx context.Context) error { return f.rollUpMinutes(ctx, f.conn, f.batch) }
+
+// rollUpMinutes makes those of the transactions below upto. They are
 // sums: what comes late has rows of its own. Because the numbers of the rows that they are made of are
 // written in the same transaction, no row is counted twice or left out, whenever the collector ends.
-func (f *open) rollUp(ctx context.Context) error {
-	return f.rollUpTo(ctx, ofMinutes, minuteRollups, f.batch)
+func (f *open) rollUpMinutes(ctx context.Context, conn *sql.Conn, upto uint32) error {
+	f.rolling.Lock()
+	defer f.rolling.Unlock()
+	return f.rollUpTo(ctx, conn, ofMinutes, minuteRollups, upto)
 }
 
 // rollUpHours makes those of hours of the minutes that are not in one yet.
 func (f *open) rollUpHours(ctx context.Context) error {
-	return f.rollUpTo(ctx, ofHours, hourRollups, f.rolled[ofMinutes])
+	f.rolling.Lock()
+	defer f.rolling.Unlock()
+	return f.rollUpTo(ctx, f.conn, ofHours, hourRollups, f.rolled[ofMinutes])
 }
 
 // rollUpTo makes rollups of the rows whose number is below upto. The parts of minutes are numbered by
 // the number that the facts had.
-func (f *open) rollUpTo(ctx context.Context, of string, rollups map[string]string, upto uint32) (err error) {
+func (f *open) rollUpTo(ctx context.Context, conn *sql.Conn, of string, rollups map[string]string, upto uint32) (err error) {
 	from := f.rolled[of]
 	if from >= upto {
 		return nil
 	}
-	if _, err := f.conn.ExecContext(ctx, "BEGIN"); err != nil {
+	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			_, fault := f.conn.ExecContext(context.Background(), "ROLLBACK")
+			_, fault := conn.ExecContext(context.Background(), "ROLLBACK")
 			err = errors.Join(err, fault)
 		}
 	}()
 	for name, query := range rollups {
 		statement := "INSERT INTO " + f.alias + "." + name + " " + rollupOf(query, f.alias, from, fmt.Sprint(from), fmt.Sprint(upto))
-		if _, err := f.conn.ExecContext(ctx, statement); err != nil {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("roll up %s: %w", name, err)
 		}
 	}
-	if _, err := f.conn.ExecContext(ctx, "INSERT INTO "+f.alias+".progress VALUES ($1, $2)", of, upto); err != nil {
+	if _, err := conn.ExecContext(ctx, "INSERT INTO "+f.alias+".progress VALUES ($1, $2)", of, upto); err != nil {
 		return err
 	}
-	if _, err := f.conn.ExecContext(ctx, "COMMIT"); err != nil {
+	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
 		return err
 	}
 	f.rolled[of] = upto
 	return nil
 }
 
-// due reports whether a minute has ended since rollups were made.
+// mostFresh is how many packets may be in no rollup: questions make theirs of them.
+const mostFresh = 1 << 19
+
+// due reports whether a minute has ended since rollups were made, or they lack many packets.
 func (f *open) due(now time.Time) bool {
+	if f.entry.Packets-f.rolledPackets > mostFresh {
+		return true
+	}
 	minute := now.Truncate(time.Minute)
 	if f.minute.IsZero() || minute.Before(f.minute) { // begun, or the clock was set back
 		f.minute = minute

@@ -194,11 +194,16 @@ func (s *Store) begin(ctx context.Context) (err error) {
 	return s.catalog.write(s.options.Directory)
 }
 
-// newDatabase opens the database of a collector, which may use the disk for questions that need much memory.
-func newDatabase(directory string, memory int64) (*sql.DB, error) {
+// newDatabase opens the database of a collector, which may use the disk for questions that need much memory. Its threads
+// help with questions, so they get the priority of these.
+func newDatabase(directory string, memory int64) (db *sql.DB, err error) {
 	scratch := filepath.Join(directory, "scratch")
 	_ = os.RemoveAll(scratch) // of a process that was killed
-	return database(memory, 0, scratch, directory)
+	err = niced(niceQuestion, func() (err error) {
+		db, err = database(memory, 0, scratch, directory)
+		return err
+	})
+	return db, err
 }
 
 // database opens DuckDB without a file of its own. It reaches only some directories, loads no extensions, and its
@@ -364,7 +369,7 @@ func (s *Store) retire(f *open) {
 	s.working.Go(func() {
 		f.using.Lock()
 		defer f.using.Unlock()
-		err := f.close(context.Background(), true)
+		err := s.niced(niceRollup, func() error { return f.close(context.Background(), true) })
 		f.gone = true
 		s.writing.Lock()
 		defer s.writing.Unlock()

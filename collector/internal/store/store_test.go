@@ -140,6 +140,82 @@ func TestKept(t *testing.T) {
 	}
 }
 
+// While rollups are made, records are written and questions answered; who closes the store waits.
+func TestWrittenDuringRollup(t *testing.T) {
+	c := &clock{at: start}
+	s, said := opened(t, Options{Directory: t.TempDir(), Now: c.now})
+	put(t, s, some(1000, start))
+	s.Tend(t.Context()) // the minute begins
+	c.set(start.Add(time.Minute))
+	f := s.file
+	f.rolling.Lock() // as long as the rollup takes
+	tended := make(chan struct{})
+	go func() {
+		defer close(tended)
+		s.Tend(t.Context())
+	}()
+	for f.using.TryLock() { // until the rollup holds it
+		f.using.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	put(t, s, some(500, start.Add(time.Minute)))
+	packets := func() (n int) {
+		err := s.Read(t.Context(), start, start.Add(time.Hour), func(r *Reading) error {
+			return r.DB.QueryRowContext(t.Context(), Union(r.Files, "SELECT count(*) FROM FILE(packets)")).Scan(&n)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		return n
+	}
+	if n := packets(); n != 1500 {
+		t.Errorf("%d packets of 1500 during a rollup", n)
+	}
+	select {
+	case <-tended:
+		t.Error("Tend does not wait for the rollup")
+	default:
+	}
+	f.rolling.Unlock()
+	<-tended
+	var rolled int
+	if err := s.db.QueryRow("SELECT sum(packets)::INTEGER FROM " + f.alias + ".path_1m").Scan(&rolled); err != nil || rolled != 1000 {
+		t.Errorf("rollups of %d packets instead of 1000: %v", rolled, err)
+	}
+	if err := s.Close(); err != nil || said.String() != "" {
+		t.Errorf("%v %s", err, said)
+	}
+	list, _, err := Check(t.Context(), s.options.Directory, 1<<28)
+	if err != nil || len(list) != 1 || list[0].Fault != nil || list[0].Packets != 1500 {
+		t.Errorf("%+v %v", list, err)
+	}
+}
+
+// Many packets do not wait for the end of the minute: a question would have to look at each of them.
+func TestRollupOfManyPackets(t *testing.T) {
+	c := &clock{at: start}
+	s, _ := opened(t, Options{Directory: t.TempDir(), Now: c.now})
+	put(t, s, some(1000, start))
+	rolled := func() (n int) {
+		s.Tend(t.Context())
+		if err := s.db.QueryRow("SELECT coalesce(sum(packets), 0)::INTEGER FROM " + s.file.alias + ".path_1m").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := rolled(); n != 0 {
+		t.Errorf("%d packets are in rollups of a minute that has not ended", n)
+	}
+	s.file.entry.Packets += mostFresh // as if there were so many
+	if n := rolled(); n != 1000 {
+		t.Errorf("%d packets of 1000 are in rollups", n)
+	}
+	put(t, s, some(1000, start.Add(time.Second)))
+	if n := rolled(); n != 1000 {
+		t.Errorf("%d packets are in rollups, of which there are few new ones", n)
+	}
+}
+
 // Rollups count each packet once, whenever they are made, and have the buckets of exact delays.
 func TestRollups(t *testing.T) {
 	c := &clock{at: start}

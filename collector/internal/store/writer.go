@@ -156,6 +156,8 @@ func (s *Store) endTending() {
 // Tend does what is due now. It is called every second.
 func (s *Store) Tend(ctx context.Context) {
 	defer s.endTending()
+	s.instance.RLock() // the database stays open
+	defer s.instance.RUnlock()
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	defer s.publish()
@@ -166,11 +168,9 @@ func (s *Store) Tend(ctx context.Context) {
 	}
 	due := s.file.due(now)
 	if due {
-		if err := s.file.rollUp(ctx); err != nil && ctx.Err() == nil {
-			s.options.Log(slog.LevelError, "rollups are not made: "+firstLine(err))
-		}
+		s.rollUp(ctx)
 	}
-	if s.ended(now) {
+	if s.file != nil && s.ended(now) {
 		s.retire(s.file)
 		s.file = nil
 		if err := s.ensureFile(ctx); err != nil {
@@ -188,6 +188,29 @@ func (s *Store) Tend(ctx context.Context) {
 	s.retain()
 	if err := s.catalog.write(s.options.Directory); err != nil {
 		s.options.Log(slog.LevelError, "the catalog is not written: "+err.Error())
+	}
+}
+
+// rollUp makes the rollups of the file that is written. What comes is written meanwhile: the lock of writing is let go,
+// and there may be another file, or none, after it.
+func (s *Store) rollUp(ctx context.Context) {
+	f, upto := s.file, s.file.batch
+	f.rolledPackets = f.entry.Packets // if they fail, they are tried again with the next ones
+	f.using.RLock()
+	defer f.using.RUnlock()
+	s.writing.Unlock()
+	s.endTending() // it may take as long as the rest
+	err := s.niced(niceRollup, func() error {
+		conn, err := s.db.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		return f.rollUpMinutes(ctx, conn, upto)
+	})
+	s.writing.Lock()
+	if err != nil && ctx.Err() == nil {
+		s.options.Log(slog.LevelError, "rollups are not made: "+firstLine(err))
 	}
 }
 

@@ -10,6 +10,7 @@
 package join
 
 import (
+	"hash/maphash"
 	"net/netip"
 	"time"
 
@@ -72,6 +73,8 @@ type Joiner struct {
 	given   list // emitted packets, by time
 	kept    int  // postcards in both
 	spare   []*packet
+	rooms   [][]Postcard // empty, of packets whose path was emitted
+	seed    maphash.Seed
 }
 
 // New makes a joiner that passes paths to emit, which must keep neither the path nor
@@ -83,7 +86,9 @@ func New(c Config, emit func(*Path)) *Joiner {
 	if c.Keep <= 0 {
 		c.Keep = DefaultKeep
 	}
-	return &Joiner{wait: c.Wait, hold: max(c.Hold, c.Wait), keep: c.Keep, emit: emit, packets: map[Key]*packet{}}
+	return &Joiner{
+		wait: c.Wait, hold: max(c.Hold, c.Wait), keep: c.Keep, emit: emit, packets: map[Key]*packet{}, seed: maphash.MakeSeed(),
+	}
 }
 
 // Stats is what happened so far.
@@ -101,9 +106,9 @@ func (j *Joiner) SetBehind(behind bool) { j.behind = behind }
 // Add takes a postcard that arrived now.
 func (j *Joiner) Add(card Postcard, now time.Time) {
 	j.Expire(now)
-	p := j.packets[card.Key]
+	p, r := j.packets[card.Key], reportOf(&card, j.seed)
 	if p != nil {
-		switch fit := p.fit(&card, j.wait); {
+		switch fit := p.fit(&r, j.wait); {
 		case fit == nextPacket:
 			if !p.given {
 				j.emitPath(p, record.PathSequenceReused)
@@ -128,7 +133,7 @@ func (j *Joiner) Add(card Postcard, now time.Time) {
 		p = j.begin(card.Key)
 		p.order = card.Order
 	}
-	p.add(card)
+	p.add(&card, r)
 	j.kept++
 	if p.complete() {
 		j.emitPath(p, record.PathComplete)
@@ -181,7 +186,12 @@ func (j *Joiner) begin(key Key) *packet {
 	if n := len(j.spare); n > 0 {
 		p, j.spare = j.spare[n-1], j.spare[:n-1]
 	} else {
-		p = &packet{}
+		p = &packet{reports: make([]report, 0, firstRoom)}
+	}
+	if n := len(j.rooms); n > 0 {
+		p.cards, j.rooms = j.rooms[n-1], j.rooms[:n-1]
+	} else {
+		p.cards = make([]Postcard, 0, firstRoom)
 	}
 	p.key, p.since = key, j.now
 	j.packets[key] = p
@@ -203,14 +213,16 @@ func (j *Joiner) emitPath(p *packet, reason record.PathReason) {
 		j.stats.SharedIDs++
 	}
 	j.emit(&path)
-	for i := range p.cards {
-		p.cards[i].Record = nil
+	if len(j.rooms) < spares && cap(p.cards) <= spareRoom {
+		clear(p.cards)
+		j.rooms = append(j.rooms, p.cards[:0])
 	}
+	p.cards = nil
 	p.since, p.given = j.now, true
 	j.given.push(p)
 }
 
-// spares is how many packets are kept for reuse, if they have room for at most
+// spares is how many packets, and rooms for postcards, are kept for reuse, if they are for at most
 // spareRoom postcards.
 const (
 	spares    = 1024
@@ -221,9 +233,9 @@ const (
 func (j *Joiner) forget(p *packet) {
 	j.given.remove(p)
 	delete(j.packets, p.key)
-	j.kept -= len(p.cards)
-	if len(j.spare) < spares && cap(p.cards) <= spareRoom {
-		*p = packet{cards: p.cards[:0]}
+	j.kept -= len(p.reports)
+	if len(j.spare) < spares && cap(p.reports) <= spareRoom {
+		*p = packet{reports: p.reports[:0]}
 		j.spare = append(j.spare, p)
 	}
 }

@@ -12,12 +12,13 @@ import (
 // postcards must not take more memory.
 const firstRoom = 2
 
-// packet holds the postcards of one packet.
+// packet is what is known of one packet.
 type packet struct {
 	key          Key
-	order        uint64 // of the first postcard
-	cards        []Postcard
-	since        time.Time // of the first postcard; once emitted, of the emission
+	order        uint64     // of the first postcard
+	cards        []Postcard // until the path is emitted
+	reports      []report   // of all postcards
+	since        time.Time  // of the first postcard; once emitted, of the emission
 	given        bool
 	begun, ended bool      // an encapsulating, a decapsulating node reported
 	allHopLimits bool      // every postcard has one
@@ -29,14 +30,11 @@ type packet struct {
 	next, prev   *packet
 }
 
-func (p *packet) add(c Postcard) {
-	if p.cards == nil {
-		p.cards = make([]Postcard, 0, firstRoom)
-	}
-	if len(p.cards) == 0 {
+func (p *packet) add(c *Postcard, r report) {
+	if len(p.reports) == 0 {
 		p.allHopLimits, p.highest, p.lowest = true, c.HopLimit, c.HopLimit
 	}
-	p.cards = append(p.cards, c)
+	p.cards, p.reports = append(p.cards, *c), append(p.reports, r)
 	p.allHopLimits = p.allHopLimits && c.HasHopLimit
 	p.highest, p.lowest = max(p.highest, c.HopLimit), min(p.lowest, c.HopLimit)
 	if !p.has(c.HopLimit) {
@@ -106,19 +104,19 @@ const (
 // fit relates a postcard to the packet. A node encapsulates a packet once, and a
 // postcard that is more than the wait later belongs to another packet: sequence numbers
 // wrap and restart.
-func (p *packet) fit(c *Postcard, wait time.Duration) fit {
-	for i := range p.cards {
-		known := &p.cards[i]
-		if !known.sameNode(c) {
+func (p *packet) fit(r *report, wait time.Duration) fit {
+	for i := range p.reports {
+		known := &p.reports[i]
+		if !known.sameNode(r) {
 			continue
 		}
-		after := c.Time.Sub(known.Time)
+		after := r.time().Sub(known.time())
 		switch {
 		case after == 0:
 			return duplicate
-		case after > wait, after > 0 && c.Role == record.Encapsulating:
+		case after > wait, after > 0 && r.role == record.Encapsulating:
 			return nextPacket
-		case c.Role == record.Encapsulating:
+		case r.role == record.Encapsulating:
 			return late
 		default:
 			return repeated

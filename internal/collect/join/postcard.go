@@ -4,6 +4,7 @@ package join
 
 import (
 	"cmp"
+	"hash/maphash"
 	"net/netip"
 	"slices"
 	"time"
@@ -44,12 +45,33 @@ type Postcard struct {
 	Record      *record.Postcard // the original record; the joiner does not use it
 }
 
+// report is what is remembered of a postcard, to tell another one of its packet from it. It has no pointers, because
+// many are remembered: the garbage collector need not look at them.
+type report struct {
+	node        uint64
+	exporter    uint64 // a hash of it
+	seconds     int64  // of the time, in Unix time
+	nanoseconds int32
+	role        record.NodeRole
+	hasHopLimit bool
+	hopLimit    uint8
+}
+
+// reportOf is what is remembered of a postcard. No sender can foresee what has the hash of another exporter.
+func reportOf(c *Postcard, seed maphash.Seed) report {
+	return report{
+		c.Node, maphash.Comparable(seed, c.Exporter), c.Time.Unix(), int32(c.Time.Nanosecond()), c.Role, c.HasHopLimit, c.HopLimit,
+	}
+}
+
+func (r *report) time() time.Time { return time.Unix(r.seconds, int64(r.nanoseconds)) }
+
 // sameNode reports whether two postcards come from one node at one place of the
 // path. Node ids are not enough: two nodes can have the same one by mistake. A node
 // that exports to the collector twice gives the same time twice.
-func (p *Postcard) sameNode(q *Postcard) bool {
-	return p.Role == q.Role && p.HasHopLimit == q.HasHopLimit && p.HopLimit == q.HopLimit && p.Node == q.Node &&
-		(p.Exporter == q.Exporter || p.Time.Equal(q.Time))
+func (r *report) sameNode(q *report) bool {
+	return r.role == q.role && r.hasHopLimit == q.hasHopLimit && r.hopLimit == q.hopLimit && r.node == q.node &&
+		(r.exporter == q.exporter || r.seconds == q.seconds && r.nanoseconds == q.nanoseconds)
 }
 
 // sortPath sorts postcards by falling hop limit. If nodes do not report it, those
