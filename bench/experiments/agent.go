@@ -230,6 +230,9 @@ func waits(pid int) (n int, err error) {
 	}
 	for _, file := range files {
 		b, err := os.ReadFile(file)
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+			continue
+		}
 		if err != nil {
 			return 0, err
 		}

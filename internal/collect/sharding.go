@@ -89,7 +89,8 @@ func newShards(n int, c join.Config) *shards {
 	return s
 }
 
-// emit takes a path, of which the joiner uses the memory again, and so does who reads postcards.
+// emit takes a path. The joiner uses its memory again, and the records of its postcards are released: nothing may keep
+// either.
 func (s *shard) emit(p *join.Path) {
 	first := len(s.stops)
 	s.stops = appendStops(s.stops, p)

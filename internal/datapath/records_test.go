@@ -82,7 +82,7 @@ func TestReadersRest(t *testing.T) {
 	if comes(came, soon) {
 		t.Error("a ring was read although records are not wanted")
 	}
-	wish.Set(rings.WishAll)
+	wish.Set(true)
 	if !comes(came, patience.Of(soon)) {
 		t.Error("records are wanted, and what was there was not read")
 	}
@@ -97,7 +97,7 @@ func TestReadersRest(t *testing.T) {
 	if !comes(came, patience.Of(soon)) {
 		t.Error("a record after a pause did not come soon")
 	}
-	wish.Set(rings.WishNone)
+	wish.Set(false)
 	packet()
 	if !comes(came, patience.Of(soon)) {
 		t.Error("the last record was not read")

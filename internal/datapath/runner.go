@@ -295,7 +295,7 @@ func (r *Runner) ReadSamples(ctx context.Context, to rings.Samples) error {
 	}
 	defer rings.Close(all)
 	wish := rings.NewDemand()
-	wish.Set(rings.WishAll)
+	wish.Set(true)
 	return rings.Read(ctx, all, wish, func() time.Duration { return 0 }, rings.Taker{
 		Sample: func(sample []byte, offset time.Duration) {
 			to.Dispatch(sample, offset, func() *flows.Table { return r.site.flows })

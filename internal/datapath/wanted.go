@@ -31,18 +31,8 @@ func (d *Datapath) SetRecordsWanted(n int) error {
 	if n >= AllRecords && int(before) < AllRecords/2 {
 		d.sequences.Distrust() // flows were not counted
 	}
-	d.demand.Set(wishFor(n))
+	d.demand.Set(n > 0)
 	return nil
-}
-
-func wishFor(n int) rings.Wish {
-	switch {
-	case n >= AllRecords:
-		return rings.WishAll
-	case n > 0:
-		return rings.WishSample
-	}
-	return rings.WishNone
 }
 
 // ReadThrough waits until everything that programs have written is read; false

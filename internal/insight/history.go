@@ -49,6 +49,7 @@ func compressed(v *Interval, end time.Time) (one keptInterval, ok bool) {
 		compressor.w = w
 	}
 	w.Reset(&b)
+	defer w.Reset(nil) // it keeps no interval
 	_, err := w.Write(v.Line())
 	if errors.Join(err, w.Close()) != nil { // cannot be: it is to memory
 		return one, false

@@ -31,8 +31,8 @@ import (
 const (
 	// aliveInterval is how often the service manager hears that the collector lives.
 	aliveInterval = time.Second
-	// stuck is how long the joining stage may take to answer, and the store for what it does in a second. Rollups of a
-	// minute with 600,000 packets take half a second.
+	// stuck is how long the joining stage may take to answer, and the store for what it does in a second, or for one
+	// rollup. Those of 600,000 packets take half a second, on a machine without time to spare several times that.
 	stuck = 30 * time.Second
 )
 

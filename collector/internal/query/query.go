@@ -205,7 +205,7 @@ func (q *Queries) ask(ctx context.Context, in Range, answer *Answer, do func(con
 		return ErrBusy
 	}
 	answer.From, answer.Until = instant.Of(in.From), instant.Of(in.Until)
-	err := q.read(ctx, in, func(r *store.Reading) error {
+	err := q.Store.Read(ctx, in.From, in.Until, func(r *store.Reading) error {
 		answer.Files = len(r.Files)
 		for _, g := range r.Gaps {
 			switch {
@@ -225,11 +225,6 @@ func (q *Queries) ask(ctx context.Context, in Range, answer *Answer, do func(con
 		return ErrSlow
 	}
 	return err
-}
-
-// read reads the store. Reception comes first: see docs/decisions/0048.
-func (q *Queries) read(ctx context.Context, in Range, do func(*store.Reading) error) error {
-	return q.Store.AsQuestion(func() error { return q.Store.Read(ctx, in.From, in.Until, do) })
 }
 
 // rows calls a function for each row of a query.

@@ -89,7 +89,7 @@ func TestFaults(t *testing.T) {
 		"listen: [\"udp:/x\"]":                                    `F:1:10: listen[0]: "udp:/x" is no endpoint; write udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT`,
 		"listen: [\"udp://::4739\"]":                              `F:1:10: listen[0]: "::4739" may be an address, or the address :: and a port; write udp://[::]:4739, or udp://[::4739] if all of it is the address`,
 		"listen: [\"tls://[::]\"]":                                "listen[0]: TLS needs a certificate; add tls: {certificate: FILE, key: FILE}",
-		"tls: {certificate: a}":                                   `key "key" is missing in tls; add it: text`,
+		"tls: {certificate: a}":                                   `key "key" is missing in tls; add it, as in "key: VALUE"`,
 		"store: {age: 30}":                                        "store.age is the number 30",
 		"store: {age: 4000d}":                                     "store.age: 4000d is too long",
 		"store: {size: 20G}":                                      `store.size: "20G" is not a size; write a whole number of MB, GB or TB, such as 500MB or 20GB`,

@@ -64,6 +64,7 @@ func TestClockAheadWhenFileBegins(t *testing.T) {
 	for range 4 * 24 {
 		w.pass(time.Hour)
 		s.Tend(t.Context())
+		s.settled(t) // a file leaves only after it is closed
 	}
 	for _, e := range s.Files() {
 		if e.Closed.After(start.AddDate(0, 6, 0)) || !e.Closed.IsZero() && e.Closed.Before(w.now().Add(-49*time.Hour)) {

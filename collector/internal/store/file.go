@@ -36,7 +36,8 @@ type open struct {
 	minute    time.Time // up to which rollups were made
 	packed    bool      // it is only read: the catalog was lost
 
-	rolledPackets uint64 // that the rollups have, at least
+	rolledPackets uint64 // that there were when rollups were last begun
+	progressed    func() // is called while they are made
 
 	using sync.RWMutex // held by queries, and to close it
 	gone  bool         // it was closed
@@ -187,7 +188,7 @@ func (s *Store) openFile(ctx context.Context, e *Entry) (*open, error) {
 	}
 	f := &open{
 		entry: e, alias: s.nextAlias(), known: newKnown(),
-		rows: map[string]*row{}, appenders: map[string]*duckdb.Appender{}, rolled: map[string]uint32{},
+		rows: map[string]*row{}, appenders: map[string]*duckdb.Appender{}, rolled: map[string]uint32{}, progressed: s.noteProgress,
 	}
 	conn, err := s.db.Conn(ctx)
 	if err != nil {

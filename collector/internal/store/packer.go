@@ -84,7 +84,7 @@ func (s *Store) Pack(ctx context.Context) error {
 		if !ok {
 			return errors.Join(errs...)
 		}
-		switch err := s.niced(nicePacking, func() error { return s.pack(ctx, e) }); {
+		switch err := s.pack(ctx, e); {
 		case err == nil || ctx.Err() != nil:
 		case errors.Is(err, errRoomComes):
 			s.packLater(e.Name, packSoon)
@@ -161,12 +161,14 @@ func (s *Store) pack(ctx context.Context, e Entry) error {
 // packInto writes the packed file of a file.
 func (s *Store) packInto(ctx context.Context, e Entry, part string, flowless bool) error {
 	scratch := filepath.Join(s.options.Directory, packScratch)
-	// A database of its own: an error such as a full disk ends the one in which it happens.
-	db, err := database(max(min(s.options.Memory/4, packMemory), leastMemory), 1, scratch, s.options.Directory)
-	if err != nil {
-		return err
-	}
-	return errors.Join(packFile(ctx, db, s.path(e.Name), part, flowless), db.Close())
+	return s.niced(nicePacking, func() error {
+		// A database of its own: an error such as a full disk ends the one in which it happens.
+		db, err := database(max(min(s.options.Memory/4, packMemory), leastMemory), 1, scratch, s.options.Directory)
+		if err != nil {
+			return err
+		}
+		return errors.Join(packFile(ctx, db, s.path(e.Name), part, flowless), db.Close())
+	})
 }
 
 // withoutFlows reports whether packing may succeed without rollups by flow: of all that it makes, only these grow with

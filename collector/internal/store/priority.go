@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Priorities of threads, as nice values. What is not received in time is lost, and a question only takes longer.
@@ -19,12 +21,18 @@ const (
 	nicePacking  = 19
 )
 
-// AsQuestion calls a function at the priority of questions, on a thread of its own.
-func (s *Store) AsQuestion(do func() error) error { return s.niced(niceQuestion, do) }
-
-// niced calls a function on a thread with a nice value, and logs a panic in it.
+// niced calls a function at a nice value, and logs a panic in it, and once that priorities cannot be lowered.
 func (s *Store) niced(nice int, do func() error) error {
-	err := niced(nice, do)
+	err := onThread(func() error {
+		if fault := lower(nice); fault != nil {
+			s.priorities.Do(func() {
+				s.options.Log(slog.LevelWarn, problem.New(
+					"questions have the priority of reception: "+fault.Error(), "allow the system call setpriority",
+				).Error())
+			})
+		}
+		return do()
+	})
 	if of, ok := errors.AsType[*faulty](err); ok {
 		s.options.Log(slog.LevelError, of.Error()+"\n"+string(of.stack))
 	}
@@ -39,12 +47,12 @@ type faulty struct {
 
 func (f *faulty) Error() string { return "an error of the program: " + f.text }
 
-// niced calls a function on a thread with a nice value. The thread ends with it: a priority that was lowered cannot be
-// raised by everybody. Threads that the function starts keep its priority.
-func niced(nice int, do func() error) error {
+// onThread calls a function on a thread of its own, whose priority it may lower. The thread ends with it: not everybody
+// may raise a priority that was lowered.
+func onThread(do func() error) error {
 	done := make(chan error)
 	go func() {
-		var err error
+		err := errors.New("it did not end")
 		defer func() {
 			if fault := recover(); fault != nil {
 				err = &faulty{fmt.Sprint(fault), debug.Stack()}
@@ -52,10 +60,15 @@ func niced(nice int, do func() error) error {
 			done <- err
 		}()
 		runtime.LockOSThread()
-		if now, fault := unix.Getpriority(unix.PRIO_PROCESS, 0); fault == nil && 20-now < nice { // the call gives 20 minus it
-			_ = unix.Setpriority(unix.PRIO_PROCESS, 0, nice) // else it is as fast as the others
-		}
 		err = do()
 	}()
 	return <-done
+}
+
+// lower gives the thread a nice value, unless it has a greater one. Threads that it starts keep it.
+func lower(nice int) error {
+	if now, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && 20-now >= nice { // the call gives 20 minus it
+		return nil
+	}
+	return unix.Setpriority(unix.PRIO_PROCESS, 0, nice)
 }

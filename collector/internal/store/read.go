@@ -78,7 +78,8 @@ func (r *Reading) Of(condition string) *Reading {
 }
 
 // Read calls a function with the files that have something of a time, from the first time on until before
-// the second one. In a context with a scope, the files have only what is in it.
+// the second one. In a context with a scope, the files have only what is in it. The function has the priority of
+// questions; what holds locks that writing needs has not.
 func (s *Store) Read(ctx context.Context, from, until time.Time, do func(*Reading) error) error {
 	s.instance.RLock()
 	defer s.instance.RUnlock()
@@ -89,7 +90,9 @@ func (s *Store) Read(ctx context.Context, from, until time.Time, do func(*Readin
 	closed, opened := s.selected(r, from, until)
 	r.Gaps = slices.Concat(r.Gaps, s.left(from, until), s.missed(from, until))
 	for _, f := range opened {
-		f.using.RLock() // it is not closed while it is read
+		if err := f.beginReading(ctx); err != nil {
+			return err
+		}
 		defer f.using.RUnlock()
 		if f.gone {
 			closed = append(closed, f.entry.Name)
@@ -120,8 +123,23 @@ func (s *Store) Read(ctx context.Context, from, until time.Time, do func(*Readin
 	for i := range r.Files {
 		r.Files[i].scope = ScopeOf(ctx)
 	}
-	return do(r)
+	return s.niced(niceQuestion, func() error { return do(r) })
 }
+
+// beginReading holds the file open until using is released, once it is not being closed, which may take long.
+func (f *open) beginReading(ctx context.Context) error {
+	for !f.using.TryRLock() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(closingPoll):
+		}
+	}
+	return nil
+}
+
+// closingPoll is how often a question looks whether a file is closed.
+const closingPoll = 5 * time.Millisecond
 
 // selected are the files of a time: the names of those that are closed, and those that are open.
 func (s *Store) selected(r *Reading, from, until time.Time) (closed []string, opened []*open) {

@@ -145,8 +145,9 @@ func (f *open) rollUpTo(ctx context.Context, conn *sql.Conn, of string, rollups 
 	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
 		return err
 	}
+	committed := false
 	defer func() {
-		if err != nil {
+		if !committed {
 			_, fault := conn.ExecContext(context.Background(), "ROLLBACK")
 			err = errors.Join(err, fault)
 		}
@@ -156,6 +157,7 @@ func (f *open) rollUpTo(ctx context.Context, conn *sql.Conn, of string, rollups 
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("roll up %s: %w", name, err)
 		}
+		f.progressed()
 	}
 	if _, err := conn.ExecContext(ctx, "INSERT INTO "+f.alias+".progress VALUES ($1, $2)", of, upto); err != nil {
 		return err
@@ -163,7 +165,7 @@ func (f *open) rollUpTo(ctx context.Context, conn *sql.Conn, of string, rollups 
 	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
 		return err
 	}
-	f.rolled[of] = upto
+	f.rolled[of], committed = upto, true
 	return nil
 }
 

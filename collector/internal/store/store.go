@@ -94,6 +94,8 @@ type Store struct {
 	options Options
 	lock    *os.File
 
+	priorities sync.Once // it was said that they cannot be lowered
+
 	writing sync.Mutex // guards what is written, and the catalog
 	catalog *catalog
 	file    *open         // nil: none could be opened
@@ -141,7 +143,7 @@ func New(ctx context.Context, options Options) (*Store, error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.endTending()
+	s.noteProgress()
 	ticks, cancel := context.WithCancel(context.Background())
 	s.end = cancel
 	if !s.options.byHand {
@@ -199,7 +201,8 @@ func (s *Store) begin(ctx context.Context) (err error) {
 func newDatabase(directory string, memory int64) (db *sql.DB, err error) {
 	scratch := filepath.Join(directory, "scratch")
 	_ = os.RemoveAll(scratch) // of a process that was killed
-	err = niced(niceQuestion, func() (err error) {
+	err = onThread(func() (err error) {
+		_ = lower(niceQuestion) // the first question says why it fails
 		db, err = database(memory, 0, scratch, directory)
 		return err
 	})

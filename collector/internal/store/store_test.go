@@ -15,6 +15,7 @@ import (
 	"github.com/waymark-net/waymark/collector/internal/storetest"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -143,7 +144,7 @@ func TestKept(t *testing.T) {
 // While rollups are made, records are written and questions answered; who closes the store waits.
 func TestWrittenDuringRollup(t *testing.T) {
 	c := &clock{at: start}
-	s, said := opened(t, Options{Directory: t.TempDir(), Now: c.now})
+	s, said := opened(t, Options{Directory: t.TempDir(), Now: c.now, byHand: true})
 	put(t, s, some(1000, start))
 	s.Tend(t.Context()) // the minute begins
 	c.set(start.Add(time.Minute))
@@ -154,9 +155,10 @@ func TestWrittenDuringRollup(t *testing.T) {
 		defer close(tended)
 		s.Tend(t.Context())
 	}()
-	for f.using.TryLock() { // until the rollup holds it
-		f.using.Unlock()
-		time.Sleep(time.Millisecond)
+	for begun := time.Now(); f.using.TryLock(); time.Sleep(time.Millisecond) { // until the rollup holds it
+		if f.using.Unlock(); time.Since(begun) > patience.Of(10*time.Second) {
+			t.Fatal("no rollup begins")
+		}
 	}
 	put(t, s, some(500, start.Add(time.Minute)))
 	packets := func() (n int) {
@@ -194,7 +196,7 @@ func TestWrittenDuringRollup(t *testing.T) {
 // Many packets do not wait for the end of the minute: a question would have to look at each of them.
 func TestRollupOfManyPackets(t *testing.T) {
 	c := &clock{at: start}
-	s, _ := opened(t, Options{Directory: t.TempDir(), Now: c.now})
+	s, _ := opened(t, Options{Directory: t.TempDir(), Now: c.now, byHand: true})
 	put(t, s, some(1000, start))
 	rolled := func() (n int) {
 		s.Tend(t.Context())

@@ -144,18 +144,18 @@ func (s *Store) tick(ctx context.Context) {
 	}
 }
 
-// SinceTended is how long ago Tend last ended. It waits for nothing: a disk that does not answer holds up a write or Tend
-// itself, and Tend waits for each write.
+// SinceTended is how long ago Tend last ended, or ended one of the rollups, which take long on a machine without time to
+// spare. It waits for nothing: a disk that does not answer holds up a write or Tend itself, and Tend waits for each write.
 func (s *Store) SinceTended() time.Duration { return time.Since(*s.tended.Load()) }
 
-func (s *Store) endTending() {
+func (s *Store) noteProgress() {
 	now := time.Now() // with its monotonic time, whatever the clock is set to
 	s.tended.Store(&now)
 }
 
 // Tend does what is due now. It is called every second.
 func (s *Store) Tend(ctx context.Context) {
-	defer s.endTending()
+	defer s.noteProgress()
 	s.instance.RLock() // the database stays open
 	defer s.instance.RUnlock()
 	s.writing.Lock()
@@ -199,7 +199,7 @@ func (s *Store) rollUp(ctx context.Context) {
 	f.using.RLock()
 	defer f.using.RUnlock()
 	s.writing.Unlock()
-	s.endTending() // it may take as long as the rest
+	s.noteProgress() // what comes now has a time of its own
 	err := s.niced(niceRollup, func() error {
 		conn, err := s.db.Conn(ctx)
 		if err != nil {

@@ -43,8 +43,8 @@ type History struct {
 	lastAsked atomic.Int64  // when it was last asked what is going on, in ns of UTC
 	wake      chan struct{}
 
-	resting atomic.Bool   // the part lasts until the next second, or until there is a record
-	roused  chan struct{} // there is one
+	resting atomic.Bool   // the part lasts until the next second, or until a record comes
+	roused  chan struct{} // gets a value when a record comes meanwhile
 	active  bool          // there were records in this second; only Run's
 
 	reports chan struct{} // has one for each report that is being made
@@ -322,6 +322,10 @@ func (h *History) next(last time.Duration) time.Duration {
 	rest := divided && !h.active
 	h.active = false
 	h.resting.Store(rest)
+	if rest && h.counted.Load() > 0 { // it came before resting was set, and roused nobody
+		h.resting.Store(false)
+		rest = false
+	}
 	if rest || !divided {
 		return time.Second
 	}

@@ -204,6 +204,7 @@ func (h *History) noteLook(now time.Time) {
 	was := h.isLive(now)
 	h.lastAsked.Store(now.UnixNano())
 	if !was {
+		h.resting.Store(false) // its seconds are not divided
 		h.paused.Store(false)
 		notify(h.wake)
 	}

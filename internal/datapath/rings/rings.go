@@ -30,8 +30,6 @@ const (
 	// lookQuiet bounds the wait of the first record after quietAfter.
 	lookQuiet  = 100 * time.Millisecond
 	quietAfter = time.Second
-	// lookSampled bounds it for a sample, for which nobody waits.
-	lookSampled = time.Second
 )
 
 // recordsPerRound bounds how long the clock's offset is used without being read
@@ -40,32 +38,21 @@ const recordsPerRound = 4096
 
 // Demand is whether records are wanted.
 type Demand struct {
-	wish    atomic.Int32  // a Wish
+	wanted  atomic.Bool
 	changed chan struct{} // buffered: holds a change until the reader notices
 }
 
 // NewDemand begins without a reader.
 func NewDemand() *Demand { return &Demand{changed: make(chan struct{}, 1)} }
 
-// Wish is which records are wanted.
-type Wish int32
-
-const (
-	WishNone Wish = iota
-	WishSample
-	WishAll
-)
-
-// Set says which records are wanted from now on. What has been written is read at once.
-func (d *Demand) Set(wish Wish) {
-	d.wish.Store(int32(wish))
+// Set says whether records are wanted from now on.
+func (d *Demand) Set(wanted bool) {
+	d.wanted.Store(wanted)
 	select {
 	case d.changed <- struct{}{}:
 	default:
 	}
 }
-
-func (d *Demand) get() Wish { return Wish(d.wish.Load()) }
 
 // Ring is what one CPU's programs write: records in a ring of the kernel's, and
 // postcards in one of ours.
@@ -144,13 +131,13 @@ type Taker struct {
 
 // Read passes on what is written into rings until the context ends. It polls while records are
 // wanted.
-func Read(ctx context.Context, rings []*Ring, demand *Demand, offset func() time.Duration, to Taker) error {
+func Read(ctx context.Context, rings []*Ring, wish *Demand, offset func() time.Duration, to Taker) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, r := range rings {
 		context.AfterFunc(ctx, func() { r.Poke() }) // fails on closed rings, which need no poke
 		group.Go(func() error { return r.Serve(ctx, offset, to) })
 	}
-	group.Go(func() error { return lookAfter(ctx, rings, demand) })
+	group.Go(func() error { return lookAfter(ctx, rings, wish) })
 	return group.Wait()
 }
 
@@ -166,7 +153,7 @@ func ReadWaiting(rings []*Ring, offset time.Duration, to Taker) error {
 
 // lookAfter pokes the readers of rings with records that no program woke them
 // for.
-func lookAfter(ctx context.Context, rings []*Ring, demand *Demand) error {
+func lookAfter(ctx context.Context, rings []*Ring, wish *Demand) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var last time.Time // when a record was last seen
@@ -174,7 +161,7 @@ func lookAfter(ctx context.Context, rings []*Ring, demand *Demand) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-demand.changed:
+		case <-wish.changed:
 			idle = 0
 		case <-timer.C:
 		}
@@ -192,12 +179,10 @@ func lookAfter(ctx context.Context, rings []*Ring, demand *Demand) error {
 			last, idle = now, 0
 		}
 		switch {
-		case demand.get() == WishNone && idle > 1: // one more look for programs that had already started
+		case !wish.wanted.Load() && idle > 1: // one more look for programs that had already started
 			timer.Stop()
 		case now.Sub(last) < quietAfter:
 			timer.Reset(lookBusy)
-		case demand.get() == WishSample:
-			timer.Reset(lookSampled)
 		default:
 			timer.Reset(lookQuiet)
 		}
