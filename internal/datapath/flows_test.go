@@ -8,12 +8,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/datapath/flows"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/craft"
 )
@@ -337,6 +339,11 @@ func TestFlowsOfKilledAgent(t *testing.T) {
 	collect := func() {
 		if err := p.flows.Collect(func(f flows.Flow) { reported += f.Packets }); err != nil {
 			t.Error(err)
+		}
+	}
+	for begun := time.Now(); later.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > patience.Of(10*time.Second) {
+			t.Fatal("no packet comes")
 		}
 	}
 	collect()

@@ -30,8 +30,8 @@ func TestCaptureRecipe(t *testing.T) {
 }
 
 // The recipe of docs/how-to/measure-srv6.md measures a flow that running agents did not know. Its
-// traffic is repeated by two at a time, so that a busy machine has some in the last block: one begins where the other
-// ends.
+// traffic is repeated by three at a time, so that a busy machine has some in the last block: others send where one ends
+// and begins again.
 func TestRuntimeRecipe(t *testing.T) {
 	t.Parallel()
 	l := e2e.Raise(t, e2e.Builtin(t, "srv6"))
@@ -41,7 +41,7 @@ func TestRuntimeRecipe(t *testing.T) {
 		"docs/how-to/measure-srv6.md",
 		"runtime",
 		"waymark lab traffic south &",
-		"for after in 0 0.8; do (sleep $after; for i in 1 2 3 4 5; do waymark lab traffic --name "+l.Name()+" south || true; done) & done",
+		"for after in 0 1.3 2.7; do (sleep $after; for i in 1 2 3 4 5; do waymark lab traffic --name "+l.Name()+" south || true; done) & done",
 		"sleep 3",
 		"sleep 6",
 		"--every 100", // a block between two runs of traffic may have fewer packets
