@@ -85,7 +85,7 @@ func TestReportsBesideGaps(t *testing.T) {
 	} {
 		begun := time.Now()
 		tt.begin()
-		time.Sleep(1700 * time.Millisecond) // it does not end beside a look, which would not notice its last milliseconds
+		time.Sleep(1700 * time.Millisecond) // looks are at whole seconds; one beside the end would not see the last milliseconds
 		if last, _ := out.last(); last.Until.After(begun.Add(50 * time.Millisecond)) {
 			t.Errorf("%s: a report covers %v of it", tt.name, last.Until.Sub(begun))
 		}

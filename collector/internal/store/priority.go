@@ -14,7 +14,8 @@ import (
 	"github.com/waymark-net/waymark/internal/problem"
 )
 
-// Priorities of threads, as nice values. What is not received in time is lost, and a question only takes longer.
+// Nice values of threads. Reception has 0: a postcard that is not received in time is lost, but a question that waits is
+// only answered later.
 const (
 	niceRollup   = 5
 	niceQuestion = 10

@@ -322,7 +322,7 @@ func (h *History) next(last time.Duration) time.Duration {
 	rest := divided && !h.active
 	h.active = false
 	h.resting.Store(rest)
-	if rest && h.counted.Load() > 0 { // it came before resting was set, and roused nobody
+	if rest && h.counted.Load() > 0 { // a record came before resting was set
 		h.resting.Store(false)
 		rest = false
 	}
