@@ -29,24 +29,16 @@ func TestCaptureRecipe(t *testing.T) {
 	}
 }
 
-// The recipe of docs/how-to/measure-srv6.md measures a flow that running agents did not know. Its
-// traffic is repeated by three at a time, so that a busy machine has some in the last block: others send where one ends
-// and begins again.
+// The recipe of docs/how-to/measure-srv6.md measures a flow that running agents did not know. Its traffic lasts
+// longer here, so that a busy machine has some in the last block, too.
 func TestRuntimeRecipe(t *testing.T) {
 	t.Parallel()
-	l := e2e.Raise(t, e2e.Builtin(t, "srv6"))
-	out := follow(
-		t,
-		l,
-		"docs/how-to/measure-srv6.md",
-		"runtime",
-		"waymark lab traffic south &",
-		"for after in 0 1.3 2.7; do (sleep $after; for i in 1 2 3 4 5; do waymark lab traffic --name "+l.Name()+" south || true; done) & done",
-		"sleep 3",
-		"sleep 6",
-		"--every 100", // a block between two runs of traffic may have fewer packets
-		"--every 10",
-	)
+	topology, err := os.ReadFile("../../../internal/lab/topologies/srv6.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := e2e.RaiseText(t, "srv6", strings.ReplaceAll(string(topology), "count: 1000, interval: 2ms", "count: 6000, interval: 2ms"))
+	out := follow(t, l, "docs/how-to/measure-srv6.md", "runtime", "sleep 3", "sleep 6", "--every 100", "--every 10")
 	rows := regexp.MustCompile(`(?m)^web +\d+ +\S+Z +(\S+) +(\S+) +measured +\d+ +\d+ +(\d+) .*?(\S+)$`).FindAllStringSubmatch(out, -1)
 	if len(rows) != 3 {
 		t.Fatalf("%d rows are measured, want 3:\n%s", len(rows), out)

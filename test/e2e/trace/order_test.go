@@ -3,6 +3,7 @@
 package trace
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -52,16 +53,20 @@ func TestOrderOfSegments(t *testing.T) {
 }
 
 // checkOrder sends TCP, and checks whether some segments are out of order, and of which node and
-// interface doctor says that it may be the cause.
+// interface doctor says that it may be the cause. A busy machine loses a segment now and then, and those behind it
+// are early, too: they are in order if they are in one of three transfers.
 func checkOrder(t *testing.T, l *lab.Lab, reorder bool, at string) {
 	t.Helper()
-	before := outOfOrder(t, l)
-	if _, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindTCP, From: "alpha", To: "beta", Bytes: 64 << 20, Port: 9001}); err != nil {
-		t.Fatal(err)
+	least := math.MaxInt
+	for i := 0; i < 3 && least > 0; i++ {
+		before := outOfOrder(t, l)
+		if _, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindTCP, From: "alpha", To: "beta", Bytes: 64 << 20, Port: 9001}); err != nil {
+			t.Fatal(err)
+		}
+		least = min(least, outOfOrder(t, l)-before)
 	}
-	n := outOfOrder(t, l) - before
-	if t.Logf("%d segments out of order", n); (n > 0) != reorder {
-		t.Errorf("%d segments were out of order, want some: %v", n, reorder)
+	if t.Logf("%d segments out of order", least); (least > 0) != reorder {
+		t.Errorf("%d segments were out of order, want some: %v", least, reorder)
 	}
 	for _, node := range domain {
 		out, _ := e2e.In(t, l, node, "doctor", "--json") // hints alone are no failure
