@@ -11,7 +11,7 @@
 # about as long, run at the same time, because many tests wait more than they
 # compute. With more at once, tests that bound an agent's reaction time would fail.
 # The checks bound no time: at the lowest priority, they take the CPU time that the
-# tests leave.
+# tests leave. A test that fails beside others is run twice again, alone (again.sh).
 # WAYMARK_PROGRAM is the built program, which some tests run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -35,9 +35,10 @@ rest=$(
 )
 
 log=$(mktemp)
+other=$(mktemp)
 checks=$(mktemp)
 checking=
-trap 'rm -f "$log" "$checks"; [ -z "$checking" ] || kill -- "-$checking" 2>/dev/null || true' EXIT
+trap 'rm -f "$log" "$other" "$checks"; [ -z "$checking" ] || kill -- "-$checking" 2>/dev/null || true' EXIT
 status=0
 # With autogroups (sched(7)), the priority of a session decides, not that of its processes.
 setsid nice -n 19 bash -c '{ echo 19 >/proc/self/autogroup; } 2>/dev/null; exec scripts/check.sh' >"$checks" 2>&1 &
@@ -53,10 +54,12 @@ checking=$!
 racing=$!
 # The checks run that test.
 # shellcheck disable=SC2086
-CGO_ENABLED=0 go test -vet=off -count=1 -p 2 -parallel 2 -skip '^TestInstructions$' -timeout "$timeout" $rest || status=1
+CGO_ENABLED=0 go test -vet=off -count=1 -p 2 -parallel 2 -skip '^TestInstructions$' -timeout "$timeout" $rest 2>&1 | tee "$other" || status=1
 wait "$racing" || status=1
 cat "$log"
-wait "$checking" || status=1
+sound=0
+wait "$checking" || sound=1
 checking=
 cat "$checks"
-exit $status
+[ $sound = 0 ] || exit 1
+[ $status = 0 ] || scripts/again.sh "$timeout" "$race" "$collector" "$log" "$other"
