@@ -282,6 +282,11 @@ stored=$(kept)
 echo "  $sent postcards sent, $refused messages refused, $stored postcards kept"
 [ "$sent" -gt $((rate * 20)) ] || fail "too few postcards were sent to say anything"
 [ "$stored" -eq "$sent" ] && [ "$refused" -eq 0 ] || fail "$((sent - stored)) postcards are lost"
+# The unit allows what gives questions less of the processors than reception has.
+pid=$(inside systemctl show -P MainPID waymark-collector)
+nice=$(inside sh -c "cat /proc/$pid/task/*/stat" | sed 's/.*) //' | cut -d' ' -f17)
+echo "  nice values of threads: $(sort -n <<<"$nice" | uniq -c | xargs)"
+has -x 10 <<<"$nice" || fail "the threads of the database have the priority of reception"
 
 echo "- a crash of the collector under postcards over UDP"
 before=$stored

@@ -223,7 +223,7 @@ func trace(t *testing.T, l *lab.Lab, args ...string) (*paths.Report, error) {
 			"--interval",
 			"2ms",
 			"--timeout",
-			"300ms",
+			"1s",
 			"--count",
 			"1",
 			"--max-hops",

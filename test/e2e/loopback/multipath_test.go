@@ -61,7 +61,7 @@ func traceFlows(t *testing.T, l *lab.Lab, policy string) *paths.Report {
 	e2e.Must(t, l.Node("athos"), "sysctl", "-qw", "net.ipv6.fib_multipath_hash_policy="+policy)
 	out, err := l.Node("athos").
 		Command(t.Context(), e2e.Program, "trace", "2001:db8:ff::3", "--source", "2001:db8:1::1", "--namespace", "123", "--json",
-			"--loopback", "--max-hops", "0", "--paths", fmt.Sprint(manyFlows), "--count", "2", "--interval", "10ms", "--timeout", "300ms").
+			"--loopback", "--max-hops", "0", "--paths", fmt.Sprint(manyFlows), "--count", "2", "--interval", "10ms", "--timeout", "1s").
 		Output()
 	r := &paths.Report{}
 	if fault := json.NewDecoder(bytes.NewReader(out)).Decode(r); err != nil || fault != nil {
