@@ -75,7 +75,8 @@ scripts_parse() {
 # Its own dependencies would double what lint looks at.
 lint() {
 	# shellcheck disable=SC2046 # one word per package
-	go run ./scripts/lint $(go list work | grep -v '/scripts/lint$')
+	# Less garbage collection takes a third of the time, and 0.9 GB.
+	GOGC=400 go run ./scripts/lint $(go list work | grep -v '/scripts/lint$')
 }
 
 # Loading programs needs root. `make test` runs as root and never skips this.
