@@ -67,13 +67,13 @@ type Joiner struct {
 	keep    int
 	emit    func(*Path)
 	stats   Stats
+	first   time.Time // that the caller supplied
 	now     time.Time // the latest time that the caller supplied
 	packets map[Key]*packet
-	pending list // by arrival of the first postcard
-	given   list // emitted packets, by time
-	kept    int  // postcards in both
+	pending list       // packets by arrival of the first postcard
+	waiting int        // postcards of them
+	given   remembered // emitted packets
 	spare   []*packet
-	rooms   [][]Postcard // empty, of packets whose path was emitted
 	seed    maphash.Seed
 }
 
@@ -86,8 +86,9 @@ func New(c Config, emit func(*Path)) *Joiner {
 	if c.Keep <= 0 {
 		c.Keep = DefaultKeep
 	}
+	seed := maphash.MakeSeed()
 	return &Joiner{
-		wait: c.Wait, hold: max(c.Hold, c.Wait), keep: c.Keep, emit: emit, packets: map[Key]*packet{}, seed: maphash.MakeSeed(),
+		wait: c.Wait, hold: max(c.Hold, c.Wait), keep: c.Keep, emit: emit, packets: map[Key]*packet{}, given: newRemembered(seed), seed: seed,
 	}
 }
 
@@ -98,7 +99,7 @@ func (j *Joiner) Stats() Stats { return j.stats }
 func (j *Joiner) Waiting() int { return j.pending.length }
 
 // Kept is how many postcards wait or are remembered.
-func (j *Joiner) Kept() int { return j.kept }
+func (j *Joiner) Kept() int { return j.waiting + j.given.kept }
 
 // SetBehind says whether exporters are behind: postcards may come that are older than the wait.
 func (j *Joiner) SetBehind(behind bool) { j.behind = behind }
@@ -108,37 +109,46 @@ func (j *Joiner) Add(card Postcard, now time.Time) {
 	j.Expire(now)
 	p, r := j.packets[card.Key], reportOf(&card, j.seed)
 	if p != nil {
-		switch fit := p.fit(&r, j.wait); {
+		switch fit := fitOf(p.reports, &r, j.wait); {
 		case fit == nextPacket:
-			if !p.given {
-				j.emitPath(p, record.PathSequenceReused)
-			}
-			j.forget(p)
+			j.given.forget(j.emitPath(p, record.PathSequenceReused))
 			p = nil
-		case fit == duplicate:
-			j.stats.Duplicates++
-			return
-		case fit == repeated:
-			j.stats.Repeated++
-			return
-		case fit == late || p.given:
-			j.stats.Late++
+		case fit != another:
+			j.count(fit)
 			return
 		case len(p.cards) == nodeLimit:
 			j.stats.TooMany++
 			return
 		}
+	} else if number, ok := j.given.find(card.Key); ok {
+		if fit := fitOf(j.given.reports(number), &r, j.wait); fit != nextPacket {
+			j.count(fit)
+			return
+		}
+		j.given.forget(number)
 	}
 	if p == nil {
 		p = j.begin(card.Key)
 		p.order = card.Order
 	}
 	p.add(&card, r)
-	j.kept++
+	j.waiting++
 	if p.complete() {
 		j.emitPath(p, record.PathComplete)
 	}
 	j.bound()
+}
+
+// count counts a postcard that is in no path.
+func (j *Joiner) count(f fit) {
+	switch f {
+	case duplicate:
+		j.stats.Duplicates++
+	case repeated:
+		j.stats.Repeated++
+	default:
+		j.stats.Late++
+	}
 }
 
 // Expire emits the paths whose wait is over. It must be called regularly.
@@ -146,7 +156,9 @@ func (j *Joiner) Expire(now time.Time) {
 	if now.Before(j.now) {
 		now = j.now // so that the lists stay in order
 	}
-	j.now = now
+	if j.now = now; j.first.IsZero() {
+		j.first = now
+	}
 	wait := j.wait
 	if j.behind {
 		wait = j.hold
@@ -154,8 +166,9 @@ func (j *Joiner) Expire(now time.Time) {
 	for p := j.pending.first; p != nil && now.Sub(p.since) >= wait; p = j.pending.first {
 		j.emitPath(p, p.reason())
 	}
-	for p := j.given.first; p != nil && now.Sub(p.since) >= max(wait, remember*j.wait); p = j.given.first {
-		j.forget(p)
+	until := now.Sub(j.first) - max(wait, remember*j.wait)
+	for since, ok := j.given.since(); ok && since <= until; since, ok = j.given.since() {
+		j.given.forgetOldest()
 	}
 }
 
@@ -169,15 +182,15 @@ func (j *Joiner) Flush() {
 // bound forgets the oldest packets until the limit of kept postcards is met, beginning
 // with emitted ones.
 func (j *Joiner) bound() {
-	for j.kept > j.keep {
-		if p := j.pending.first; j.given.first == nil {
+	for j.Kept() > j.keep {
+		if p := j.pending.first; len(j.given.pieces) == 0 {
 			reason := record.PathEvicted
 			if j.now.Sub(p.since) >= j.wait { // it waited longer only because exporters are behind
 				reason = p.reason()
 			}
 			j.emitPath(p, reason)
 		}
-		j.forget(j.given.first)
+		j.given.forgetOldest()
 	}
 }
 
@@ -186,12 +199,7 @@ func (j *Joiner) begin(key Key) *packet {
 	if n := len(j.spare); n > 0 {
 		p, j.spare = j.spare[n-1], j.spare[:n-1]
 	} else {
-		p = &packet{reports: make([]report, 0, firstRoom)}
-	}
-	if n := len(j.rooms); n > 0 {
-		p.cards, j.rooms = j.rooms[n-1], j.rooms[:n-1]
-	} else {
-		p.cards = make([]Postcard, 0, firstRoom)
+		p = &packet{cards: make([]Postcard, 0, firstRoom), reports: make([]report, 0, firstRoom)}
 	}
 	p.key, p.since = key, j.now
 	j.packets[key] = p
@@ -199,9 +207,11 @@ func (j *Joiner) begin(key Key) *packet {
 	return p
 }
 
-// emitPath emits the path of a packet and remembers the packet.
-func (j *Joiner) emitPath(p *packet, reason record.PathReason) {
+// emitPath emits the path of a packet and remembers the packet, by a number.
+func (j *Joiner) emitPath(p *packet, reason record.PathReason) (number uint64) {
 	j.pending.remove(p)
+	delete(j.packets, p.key)
+	j.waiting -= len(p.cards)
 	sortPath(p.cards, p.allHopLimits)
 	path := Path{Key: p.key, Order: p.order, Postcards: p.cards, Reason: reason, SharedID: p.sharedID()}
 	if reason != record.PathComplete {
@@ -213,32 +223,20 @@ func (j *Joiner) emitPath(p *packet, reason record.PathReason) {
 		j.stats.SharedIDs++
 	}
 	j.emit(&path)
-	if len(j.rooms) < spares && cap(p.cards) <= spareRoom {
+	number = j.given.add(p.key, j.now.Sub(j.first), p.reports)
+	if len(j.spare) < spares && cap(p.cards) <= spareRoom {
 		clear(p.cards)
-		j.rooms = append(j.rooms, p.cards[:0])
+		*p = packet{cards: p.cards[:0], reports: p.reports[:0]}
+		j.spare = append(j.spare, p)
 	}
-	p.cards = nil
-	p.since, p.given = j.now, true
-	j.given.push(p)
+	return number
 }
 
-// spares is how many packets, and rooms for postcards, are kept for reuse, if they are for at most
-// spareRoom postcards.
+// spares is how many packets are kept for reuse, if they have room for at most spareRoom postcards.
 const (
 	spares    = 1024
 	spareRoom = 16
 )
-
-// forget removes an emitted packet.
-func (j *Joiner) forget(p *packet) {
-	j.given.remove(p)
-	delete(j.packets, p.key)
-	j.kept -= len(p.reports)
-	if len(j.spare) < spares && cap(p.reports) <= spareRoom {
-		*p = packet{reports: p.reports[:0]}
-		j.spare = append(j.spare, p)
-	}
-}
 
 // sharedID reports whether two exporters sent the same node id.
 func (p *packet) sharedID() bool {

@@ -15,11 +15,10 @@ const firstRoom = 2
 // packet is what is known of one packet.
 type packet struct {
 	key          Key
-	order        uint64     // of the first postcard
-	cards        []Postcard // until the path is emitted
-	reports      []report   // of all postcards
-	since        time.Time  // of the first postcard; once emitted, of the emission
-	given        bool
+	order        uint64 // of the first postcard
+	cards        []Postcard
+	reports      []report  // of all postcards
+	since        time.Time // of the first postcard
 	begun, ended bool      // an encapsulating, a decapsulating node reported
 	allHopLimits bool      // every postcard has one
 	highest      uint8     // hop limit
@@ -101,12 +100,12 @@ const (
 	late                  // of an earlier packet with the same numbers
 )
 
-// fit relates a postcard to the packet. A node encapsulates a packet once, and a
+// fitOf relates a postcard to those of a packet. A node encapsulates a packet once, and a
 // postcard that is more than the wait later belongs to another packet: sequence numbers
 // wrap and restart.
-func (p *packet) fit(r *report, wait time.Duration) fit {
-	for i := range p.reports {
-		known := &p.reports[i]
+func fitOf(reports []report, r *report, wait time.Duration) fit {
+	for i := range reports {
+		known := &reports[i]
 		if !known.sameNode(r) {
 			continue
 		}

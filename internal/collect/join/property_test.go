@@ -91,8 +91,8 @@ func TestEveryPacketOnce(t *testing.T) {
 				t.Errorf("seed %d, packet %d: %d paths, want %d", seed, n, got, want)
 			}
 		}
-		if j.Kept() != 0 || j.Waiting() != 0 || len(j.packets) != 0 {
-			t.Errorf("seed %d: %d postcards of %d packets are kept when all is over", seed, j.Kept(), len(j.packets))
+		if j.Kept() != 0 || j.Waiting() != 0 || len(j.packets)+len(j.given.places)+len(j.given.pieces) != 0 {
+			t.Errorf("seed %d: %d postcards of %d packets are kept when all is over", seed, j.Kept(), len(j.packets)+len(j.given.places))
 		}
 		checkSum(t, j, len(arrivals))
 	}
@@ -112,8 +112,8 @@ func TestBoundedMemory(t *testing.T) {
 	for _, a := range arrivals {
 		j.Add(a.card, a.at)
 		most = max(most, j.Kept())
-		if len(j.packets) != j.pending.length+j.given.length || len(j.packets) > keep {
-			t.Fatalf("%d packets are known, %d wait, %d were given", len(j.packets), j.pending.length, j.given.length)
+		if len(j.packets) != j.pending.length || j.pending.length+len(j.given.places) > keep {
+			t.Fatalf("%d packets of %d wait, %d were given", len(j.packets), j.pending.length, len(j.given.places))
 		}
 	}
 	if most != keep {
