@@ -132,19 +132,26 @@ func (s *selection) delays(r *store.Reading, numbers [][]uint32) string {
 		}
 		return " AND p.path IN (" + strings.Join(list, ", ") + ")"
 	}
-	ofPackets, ofRollups := s.parts(r, keysOfDelays, func(file int, of *store.Stored, where string) string {
-		return store.Values(fmt.Sprintf("%d AS file, p.path AS number", file), of.Since, of.Rows+" p WHERE "+where+chosen(file))
-	}, func(file int, _ *store.Stored, where string) string {
-		return fmt.Sprintf("SELECT %d AS file, p.path AS number, p.i, p.what, p.negative, p.total, p.most, p.b, p.n "+
-			"FROM FILE(flow_delay_1h) p WHERE ", file) + where + chosen(file)
-	})
-	parts, query := store.Buckets("file, number", "hop"), "WITH hop AS MATERIALIZED ("+united(ofPackets)+"), "
-	if len(ofRollups) > 0 {
-		query += "rolled AS MATERIALIZED (" + united(ofRollups) + "), "
-		parts += " UNION ALL SELECT file, number, i, what, unnest(b), unnest(n), 0, NULL, NULL FROM rolled" +
-			" UNION ALL SELECT file, number, i, what, NULL, 0, negative, total, most FROM rolled"
+	parts := func(what int) (ofPackets, ofRollups []string) {
+		return s.parts(r, keysOfDelays, func(file int, of *store.Stored, where string) string {
+			return store.Values(what, fmt.Sprintf("%d AS file, p.path AS number", file), of.Since, of.Rows+" p WHERE "+where+chosen(file))
+		}, func(file int, _ *store.Stored, where string) string {
+			return fmt.Sprintf("SELECT %d AS file, p.path AS number, p.i, p.what, p.negative, p.total, p.most, p.b, p.n "+
+				"FROM FILE(flow_delay_1h) p WHERE ", file) + where + chosen(file)
+		})
 	}
-	return query + "sums AS (" + parts + ")"
+	var rolled []string
+	sums := store.Buckets("file, number", func(what int) string {
+		ofPackets, ofRollups := parts(what)
+		rolled = ofRollups // the same for each
+		return united(ofPackets)
+	})
+	if len(rolled) == 0 {
+		return "WITH sums AS (" + sums + ")"
+	}
+	return "WITH rolled AS MATERIALIZED (" + united(rolled) + "), sums AS (" + sums +
+		" UNION ALL SELECT file, number, i, what, unnest(b), unnest(n), 0, NULL, NULL FROM rolled" +
+		" UNION ALL SELECT file, number, i, what, NULL, 0, negative, total, most FROM rolled)"
 }
 
 // ways are the complete paths that packets of pairs of addresses took, and others of theirs at other times, too: source,

@@ -89,12 +89,13 @@ CREATE TABLE fresh.` + tableFlows + ` AS SELECT date_trunc('hour', time::TIMESTA
 	min(time) AS first, max(time) AS last
 FROM fresh.packed WHERE key < SUMMED AND time IS NOT NULL GROUP BY ALL ORDER BY key DESC, path, hour`
 	flowDelays = `
-CREATE TABLE fresh.` + tableDelays + ` AS WITH hop AS NOT MATERIALIZED (` + // each of three reads only its columns
-		Values("date_trunc('hour', p.time::TIMESTAMP) AS hour, p.key, p.path, p.namespace", restored,
-			"fresh.packed p WHERE p.key < MEASURED AND p.time IS NOT NULL") + `)
+CREATE TABLE fresh.` + tableDelays + ` AS
 SELECT hour, key, path, namespace, i, what, sum(negative)::UINTEGER AS negative, sum(total)::DOUBLE AS total, max(most) AS most,
 	list(b) FILTER (b IS NOT NULL) AS b, list(n::UINTEGER) FILTER (b IS NOT NULL) AS n
-FROM (` + Buckets("hour, key, path, namespace", "hop") + `)
+FROM (` + Buckets("hour, key, path, namespace", func(what int) string {
+		return Values(what, "date_trunc('hour', p.time::TIMESTAMP) AS hour, p.key, p.path, p.namespace", restored,
+			"fresh.packed p WHERE p.key < MEASURED AND p.time IS NOT NULL")
+	}) + `)
 GROUP BY hour, key, path, namespace, i, what ORDER BY key DESC, path, what, i, hour`
 )
 
@@ -127,25 +128,28 @@ const (
 	DelaySince         // from the node before it
 )
 
-// Values is a query of what was measured of packets p: a row for each node i of their paths, with delay, held and since.
-// The delay is in each of them. since is the list of times since the previous node.
-func Values(columns, since, from string) string {
-	return "SELECT " + columns + ", unnest(range(greatest(len(p.held_ns), 1))) AS i, p.delay_ns AS delay, " +
-		"unnest(p.held_ns)::BIGINT AS held, unnest(" + since + ") AS since FROM " + from
+// Values is a query of what was measured of packets p, a row for each value: columns, i, value. since is the list of times
+// since the previous node. Each kind is a query of its own, which reads only its columns: rows of all kinds together, one for
+// each node of each packet, took more memory than the database may have.
+func Values(what int, columns, since, from string) string {
+	list := "p.held_ns"
+	switch what {
+	case DelayOfPath:
+		return "SELECT " + columns + ", 0 AS i, p.delay_ns AS value FROM " + from
+	case DelaySince:
+		list = since
+	}
+	return "SELECT " + columns + ", unnest(range(len(p.held_ns))) AS i, unnest(" + list + ")::BIGINT AS value FROM " + from
 }
 
 // Buckets is a query of sums of Values by their buckets b: columns, i, what, b, n, negative, total, most. b is NULL for
 // values that are negative or not known.
-func Buckets(columns, values string) string {
+func Buckets(columns string, values func(what int) string) string {
 	var list []string
-	for what, column := range []string{DelayOfPath: "delay", DelayHeld: "held", DelaySince: "since"} {
-		where := ""
-		if what == DelayOfPath {
-			where = " WHERE i = 0"
-		}
-		list = append(list, strings.NewReplacer("V", column).Replace(fmt.Sprintf("SELECT %s, i, %d AS what, ", columns, what)+
-			"CASE WHEN V >= 0 THEN "+Bucket(column)+" END AS b, count(V) AS n, count(*) FILTER (V < 0) AS negative, "+
-			"sum(V) FILTER (V >= 0) AS total, max(V) AS most")+" FROM "+values+where+" GROUP BY ALL")
+	for _, what := range []int{DelayOfPath, DelayHeld, DelaySince} {
+		list = append(list, fmt.Sprintf("SELECT %s, i, %d AS what, CASE WHEN value >= 0 THEN %s END AS b, count(value) AS n, "+
+			"count(*) FILTER (value < 0) AS negative, sum(value) FILTER (value >= 0) AS total, max(value) AS most FROM (%s) GROUP BY ALL",
+			columns, what, Bucket("value"), values(what)))
 	}
 	return strings.Join(list, " UNION ALL ")
 }
