@@ -75,7 +75,7 @@ scripts_parse() {
 # Its own dependencies would double what lint looks at.
 lint() {
 	# shellcheck disable=SC2046 # one word per package
-	# Less garbage collection takes a third of the time, and 0.9 GB.
+	# Less garbage collection saves a third of the processor time, and needs 0.9 GB instead of 0.34.
 	GOGC=400 go run ./scripts/lint $(go list work | grep -v '/scripts/lint$')
 }
 

@@ -77,9 +77,16 @@ racing=$!
 } 2>&1 | tee "$other" || status=1
 wait "$racing" || status=1
 cat "$log"
+# What was not tested is no failure that could be run again.
+untested=$(comm -23 <(sort <<<"$race"$'\n'"$waiting"$'\n'"$rest"$'\n'"$collector") \
+	<(sed -nE 's/^(ok  |FAIL|\?   )\t([^[:space:]]+).*/\2/p' "$log" "$other" | sort -u))
 sound=0
 wait "$checking" || sound=1
 checking=
 cat "$checks"
+if [ -n "$untested" ]; then
+	printf 'test: not tested:\n%s\n' "$untested" >&2
+	exit 1
+fi
 [ $sound = 0 ] || exit 1
 [ $status = 0 ] || scripts/again.sh "$timeout" "$race" "$collector" "$log" "$other"

@@ -3,6 +3,7 @@
 package check
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,24 +11,31 @@ import (
 	"testing"
 )
 
-// again.sh runs the tests again that failed by themselves, each as before, and nothing else.
+// again.sh runs the tests again that failed by themselves, and only if nothing else did.
 func TestAgain(t *testing.T) {
 	const one = "--- FAIL: TestOne (0.10s)\n    --- FAIL: TestOne/part (0.05s)\nFAIL\nFAIL\tw/a\t0.1s\nok  \tw/b\t0.1s\n"
 	for _, test := range []struct {
 		name, first, second string // logs
-		still               bool   // a test fails again
+		still, none         bool   // a test fails again, there is none
 		ran                 string // by go
 		fails               bool
 	}{
-		{name: "one", first: one, ran: "0 -run ^TestOne$ w/a"},
+		{name: "one", first: one, ran: "0 -parallel 2 -run ^TestOne$ w/a"},
 		{name: "race", second: strings.ReplaceAll(one, "w/a", "w/race"), ran: "1 -race -run ^TestOne$ w/race"},
 		{name: "cgo", second: strings.ReplaceAll(one, "w/a", "w/cgo"), ran: "1 -run ^TestOne$ w/cgo"},
 		{
 			name:  "of both",
 			first: one, second: strings.NewReplacer("w/a", "w/race", "TestOne", "TestTwo").Replace(one),
-			ran: "0 -run ^TestOne$ w/a\n1 -race -run ^TestTwo$ w/race",
+			ran: "0 -parallel 2 -run ^TestOne$ w/a\n1 -race -run ^TestTwo$ w/race",
 		},
-		{name: "fails again", first: one, still: true, ran: "0 -run ^TestOne$ w/a", fails: true},
+		{name: "fails again", first: one, still: true, ran: "0 -parallel 2 -run ^TestOne$ w/a", fails: true},
+		{name: "no such test", first: one, none: true, ran: "0 -parallel 2 -run ^TestOne$ w/a", fails: true},
+		{name: "kernel", first: strings.Replace(one, "FAIL\nFAIL", "FAIL\nFAIL: the kernel complained\nFAIL", 1), fails: true},
+		{name: "kernel, alone", first: "--- FAIL: TestOne (0.10s)\nFAIL\n\tWARNING: at net/core\nFAIL\tw/a\t0.1s\n", fails: true},
+		{name: "killed", first: "--- FAIL: TestOne (0.10s)\nsignal: killed\nFAIL\tw/a\t0.1s\n", fails: true},
+		{name: "crashed", first: "--- FAIL: TestOne (0.10s)\nSIGSEGV: segmentation violation\nFAIL\tw/a\t0.1s\n", fails: true},
+		{name: "cut off", first: "--- FAIL: TestTwo (0.10s)\n", second: one, fails: true},
+		{name: "cut off, at the end", first: one, second: "--- FAIL: TestTwo (0.10s)\n", fails: true},
 		{name: "build", first: one + "FAIL\tw/c [build failed]\n", fails: true},
 		{name: "panic", first: "--- FAIL: TestOne (0.10s)\npanic: nil map\nFAIL\tw/a\t0.1s\n", fails: true},
 		{name: "data race", first: "WARNING: DATA RACE\n" + one, fails: true},
@@ -48,8 +56,13 @@ func TestAgain(t *testing.T) {
 			if test.still {
 				exit = "1"
 			}
+			said := "ok w/a"
+			if test.none {
+				said += " [no tests to run]"
+			}
 			ran := write("ran", "")
-			write("go", "#!/bin/sh\necho $CGO_ENABLED $* | sed 's/test -vet=off -count=2 -timeout 9m //' >>"+ran+"\nexit "+exit+"\n")
+			const stub = "#!/bin/sh\necho $CGO_ENABLED $* | sed 's/test -vet=off -count=2 -timeout 9m //' >>%s\necho '%s'\nexit %s\n"
+			write("go", fmt.Sprintf(stub, ran, said, exit))
 			cmd := exec.Command("bash", "../again.sh", "9m", "w/race\nw/other", "w/cgo", write("first", test.first), write("second", test.second))
 			cmd.Env = append(os.Environ(), "PATH="+directory+":"+os.Getenv("PATH"))
 			out, err := cmd.CombinedOutput()

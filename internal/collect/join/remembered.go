@@ -8,8 +8,8 @@ import (
 )
 
 // remembered is what is kept of packets whose path was emitted, to tell late postcards from those of another packet:
-// first in, first out. There are many, so they are in large pieces without pointers, which the garbage collector need
-// not look at.
+// first in, first out. There are many, so they are in large arrays without pointers, into which the garbage collector
+// need not look.
 type remembered struct {
 	seed   maphash.Seed
 	pieces []*piece
@@ -25,10 +25,12 @@ const entries = 1 << 10
 
 // piece has the packets of a range of numbers.
 type piece struct {
-	entries [entries]entry
+	entries *[entries]entry // apart, so that what has no pointers is known as such
 	reports []report
-	first   int // of the entries that are not forgotten
+	first   int // of the entries that are kept
 }
+
+const _ = uint8(nodeLimit) // entry.count
 
 // entry is one packet.
 type entry struct {
@@ -62,7 +64,7 @@ func (m *remembered) add(key Key, since time.Duration, reports []report) (number
 func (m *remembered) grow() {
 	p := m.spare
 	if m.spare = nil; p == nil {
-		p = &piece{}
+		p = &piece{entries: &[entries]entry{}}
 	}
 	p.reports, p.first = p.reports[:0], 0
 	m.pieces = append(m.pieces, p)

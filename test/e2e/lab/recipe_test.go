@@ -37,7 +37,11 @@ func TestRuntimeRecipe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := e2e.RaiseText(t, "srv6", strings.ReplaceAll(string(topology), "count: 1000, interval: 2ms", "count: 6000, interval: 2ms"))
+	const before, longer = "count: 1000, interval: 2ms", "count: 6000, interval: 2ms"
+	if !strings.Contains(string(topology), before) {
+		t.Fatalf("the topology has no %q", before)
+	}
+	l := e2e.RaiseText(t, "srv6", strings.ReplaceAll(string(topology), before, longer))
 	out := follow(t, l, "docs/how-to/measure-srv6.md", "runtime", "sleep 3", "sleep 6", "--every 100", "--every 10")
 	rows := regexp.MustCompile(`(?m)^web +\d+ +\S+Z +(\S+) +(\S+) +measured +\d+ +\d+ +(\d+) .*?(\S+)$`).FindAllStringSubmatch(out, -1)
 	if len(rows) != 3 {
