@@ -38,7 +38,6 @@ type open struct {
 
 	rolledPackets uint64 // that there were when rollups were last begun
 	progressed    func() // is called while they are made
-	hurry         func(do func() error) error
 
 	using sync.RWMutex // held by queries, and to close it
 	gone  bool         // it was closed
@@ -136,7 +135,7 @@ func (f *open) write(ctx context.Context, batch []record.Record) error {
 	}
 	err := w.all(batch)
 	if err == nil {
-		err = f.commit(ctx, f.conn)
+		_, err = f.conn.ExecContext(ctx, "COMMIT")
 	}
 	if err != nil {
 		f.rollBack(&w)
@@ -147,14 +146,6 @@ func (f *open) write(ctx context.Context, batch []record.Record) error {
 	e.Packets, e.Records = e.Packets+w.packets, e.Records+w.records
 	e.covers(w.times)
 	return nil
-}
-
-// commit ends a transaction. What was written before may be moved into the tables then, which all writing waits for.
-func (f *open) commit(ctx context.Context, conn *sql.Conn) error {
-	return f.hurry(func() error {
-		_, err := conn.ExecContext(ctx, "COMMIT")
-		return err
-	})
 }
 
 func (w *transaction) all(batch []record.Record) error {
@@ -197,7 +188,7 @@ func (s *Store) openFile(ctx context.Context, e *Entry) (*open, error) {
 	}
 	f := &open{
 		entry: e, alias: s.nextAlias(), known: newKnown(),
-		rows: map[string]*row{}, appenders: map[string]*duckdb.Appender{}, rolled: map[string]uint32{}, progressed: s.noteProgress, hurry: s.workers.hurry,
+		rows: map[string]*row{}, appenders: map[string]*duckdb.Appender{}, rolled: map[string]uint32{}, progressed: s.noteProgress,
 	}
 	conn, err := s.db.Conn(ctx)
 	if err != nil {

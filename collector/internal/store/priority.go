@@ -6,12 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"runtime"
 	"runtime/debug"
-	"slices"
-	"strconv"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -68,80 +64,6 @@ func onThread(do func() error) error {
 		err = do()
 	}()
 	return <-done
-}
-
-// workers are the threads of a database. They help with questions, and with checkpoints, which a commit waits for: then
-// they have the priority of reception, if the process may raise a priority (RLIMIT_NICE).
-type workers struct {
-	mu      sync.Mutex
-	threads []int
-	hurried int // calls of hurry that have not ended
-}
-
-// threadsAt are the threads of the process that have a nice value.
-func threadsAt(nice int) (list []int) {
-	tasks, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return nil // then they keep the value that they have
-	}
-	for _, task := range tasks {
-		id, err := strconv.Atoi(task.Name())
-		if err != nil {
-			continue
-		}
-		if now, err := unix.Getpriority(unix.PRIO_PROCESS, id); err == nil && 20-now == nice { // else it has ended
-			list = append(list, id)
-		}
-	}
-	return list
-}
-
-// opened calls a function that opens a database, whose threads get the nice value of questions.
-func (w *workers) opened(open func() error) error {
-	before := threadsAt(niceQuestion)
-	return onThread(func() error {
-		_ = lower(niceQuestion) // the first question says why it fails
-		err := open()
-		self := unix.Gettid()
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.threads = slices.DeleteFunc(threadsAt(niceQuestion), func(id int) bool { return id == self || slices.Contains(before, id) })
-		return err
-	})
-}
-
-// closed forgets the threads of a database before it is closed: others may get their numbers.
-func (w *workers) closed() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.threads = nil
-}
-
-// hurry calls a function for which reception waits.
-func (w *workers) hurry(do func() error) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if now, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && now < 20 && unix.Setpriority(unix.PRIO_PROCESS, 0, 0) == nil {
-		defer func() { _ = unix.Setpriority(unix.PRIO_PROCESS, 0, 20-now) }()
-	}
-	w.count(1)
-	defer w.count(-1)
-	return do()
-}
-
-// count counts functions that hurry, and gives the threads their priority.
-func (w *workers) count(n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	nice := 0
-	if w.hurried += n; w.hurried == 0 {
-		nice = niceQuestion
-	} else if w.hurried > 1 || n < 0 {
-		return
-	}
-	for _, id := range w.threads {
-		_ = unix.Setpriority(unix.PRIO_PROCESS, id, nice)
-	}
 }
 
 // lower gives the thread a nice value, unless it has a greater one. Threads that it starts keep it.

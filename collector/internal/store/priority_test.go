@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -92,53 +91,5 @@ func TestDatabaseGivesWay(t *testing.T) {
 	}
 	if lowered < runtime.NumCPU()-1 {
 		t.Errorf("%d new threads have a low priority with %d processors", lowered, runtime.NumCPU())
-	}
-}
-
-// A commit, which may need the database's threads, does not wait for their low priority, where it may be raised.
-func TestCommitHurries(t *testing.T) {
-	s, _ := opened(t, Options{Directory: t.TempDir()})
-	if n := len(s.workers.threads); n < runtime.NumCPU()-1 {
-		t.Fatalf("%d threads of the database are known with %d processors", n, runtime.NumCPU())
-	}
-	values := func() (list []int) {
-		for _, id := range append([]int{unix.Gettid()}, s.workers.threads...) {
-			value, err := unix.Getpriority(unix.PRIO_PROCESS, id)
-			if err != nil {
-				t.Fatal(err)
-			}
-			list = append(list, 20-value)
-		}
-		return list
-	}
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NICE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	mayRaise := os.Geteuid() == 0 || limit.Cur >= 20
-	if err := s.niced(niceRollup, func() error {
-		before := values()
-		var during, inner []int
-		if err := s.workers.hurry(func() error {
-			during = values()
-			return s.workers.hurry(func() error { inner = values(); return nil }) // another commit at the same time
-		}); err != nil {
-			t.Error(err)
-		}
-		if after := values(); !slices.Equal(after, before) {
-			t.Errorf("nice values %v before, %v after", before, after)
-		}
-		for i := range before {
-			want := before[i]
-			if mayRaise {
-				want = min(want, 0)
-			}
-			if before[i] < niceRollup || during[i] != want || inner[i] != want {
-				t.Errorf("thread %d: nice value %d before, %d and %d meanwhile, want %d", i, before[i], during[i], inner[i], want)
-			}
-		}
-		return nil
-	}); err != nil {
-		t.Error(err)
 	}
 }

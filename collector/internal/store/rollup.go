@@ -162,7 +162,7 @@ func (f *open) rollUpTo(ctx context.Context, conn *sql.Conn, of string, rollups 
 	if _, err := conn.ExecContext(ctx, "INSERT INTO "+f.alias+".progress VALUES ($1, $2)", of, upto); err != nil {
 		return err
 	}
-	if err := f.commit(ctx, conn); err != nil {
+	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
 		return err
 	}
 	f.rolled[of], committed = upto, true

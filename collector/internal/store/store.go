@@ -95,7 +95,6 @@ type Store struct {
 	lock    *os.File
 
 	priorities sync.Once // it was said that they cannot be lowered
-	workers    workers
 
 	writing sync.Mutex // guards what is written, and the catalog
 	catalog *catalog
@@ -179,7 +178,7 @@ func (s *Store) begin(ctx context.Context) (err error) {
 	if err := removeParts(s.options.Directory); err != nil {
 		return err
 	}
-	if err := s.newDatabase(); err != nil {
+	if s.db, err = newDatabase(s.options.Directory, s.options.Memory); err != nil {
 		return err
 	}
 	s.attached.files = map[string]*reading{}
@@ -199,13 +198,15 @@ func (s *Store) begin(ctx context.Context) (err error) {
 
 // newDatabase opens the database of a collector, which may use the disk for questions that need much memory. Its threads
 // help with questions, so they get the priority of these.
-func (s *Store) newDatabase() error {
-	scratch := filepath.Join(s.options.Directory, "scratch")
+func newDatabase(directory string, memory int64) (db *sql.DB, err error) {
+	scratch := filepath.Join(directory, "scratch")
 	_ = os.RemoveAll(scratch) // of a process that was killed
-	return s.workers.opened(func() (err error) {
-		s.db, err = database(s.options.Memory, 0, scratch, s.options.Directory)
+	err = onThread(func() (err error) {
+		_ = lower(niceQuestion) // the first question says why it fails
+		db, err = database(memory, 0, scratch, directory)
 		return err
 	})
+	return db, err
 }
 
 // database opens DuckDB without a file of its own. It reaches only some directories, loads no extensions, and its
@@ -416,7 +417,6 @@ func (s *Store) Close() error {
 		s.written()
 	}
 	if s.db != nil {
-		s.workers.closed()
 		errs = append(errs, s.db.Close())
 		s.db = nil
 	}

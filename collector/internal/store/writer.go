@@ -118,11 +118,10 @@ func (s *Store) reopen(ctx context.Context) error {
 	s.file.closeAppenders()
 	_ = s.file.conn.Close()
 	s.file = nil
-	s.workers.closed()
 	_ = s.db.Close() // it has failed
 	s.attached.files = map[string]*reading{}
-	err := s.newDatabase()
-	if err != nil {
+	var err error
+	if s.db, err = newDatabase(s.options.Directory, s.options.Memory); err != nil {
 		return err
 	}
 	if s.file, err = s.openFile(ctx, e); err != nil {
