@@ -92,6 +92,9 @@ func TestReportsBesideGaps(t *testing.T) {
 		ended := time.Now()
 		tt.end()
 		after("a report after "+tt.name, ended)
+		if missed := d.missed.Swap(0); missed > 0 && missed < ended.UnixNano() { // on a busy machine the device may count later
+			ended = time.Unix(0, missed)
+		}
 		if last, _ := out.last(); last.Since.Before(ended) {
 			t.Errorf("%s: a report covers the last %v of it", tt.name, ended.Sub(last.Since))
 		}

@@ -83,8 +83,9 @@ flows: [{name: red, direction: in, source: "2001:db8::1", segments: ["fc00:2::e"
 
 // device counts packets, and so does its hook until it is bypassed.
 type device struct {
-	stop chan struct{}
-	past atomic.Bool
+	stop   chan struct{}
+	past   atomic.Bool
+	missed atomic.Int64 // when the last packet passed the hook, in Unix time
 }
 
 func startDevice(t *testing.T, h *harness) *device {
@@ -97,7 +98,9 @@ func startDevice(t *testing.T, h *harness) *device {
 				return
 			case <-time.After(time.Millisecond):
 			}
-			if !d.past.Load() {
+			if d.past.Load() {
+				d.missed.Store(time.Now().UnixNano())
+			} else {
 				hook++
 			}
 			h.Datapath.Mu.Lock()

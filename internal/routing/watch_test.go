@@ -5,7 +5,9 @@ package routing
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"os/exec"
 	"slices"
@@ -368,23 +370,33 @@ func TestWatchNeighbours(t *testing.T) {
 		}
 	}
 	watch(t, p)
-	time.Sleep(lookPeriod + 200*time.Millisecond)
-	all, err := netlink.NeighList(int(index), unix.AF_INET6)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range all {
-		e, ok := want[n.IP.String()]
-		if ok && (n.State != e.state || n.Flags != e.flags) {
-			t.Errorf("%s is in state %#x with flags %#x, want %#x, %#x", n.IP, n.State, n.Flags, e.state, e.flags)
+	differences := func() (list []string) {
+		all, err := netlink.NeighList(int(index), unix.AF_INET6)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if !ok && n.IP.IsGlobalUnicast() {
-			t.Errorf("the neighbour %s was created", n.IP)
+		left := maps.Clone(want)
+		for _, n := range all {
+			e, ok := left[n.IP.String()]
+			if ok && (n.State != e.state || n.Flags != e.flags) {
+				list = append(list, fmt.Sprintf("%s is in state %#x with flags %#x, want %#x, %#x", n.IP, n.State, n.Flags, e.state, e.flags))
+			}
+			if !ok && n.IP.IsGlobalUnicast() {
+				list = append(list, fmt.Sprintf("the neighbour %s was created", n.IP))
+			}
+			delete(left, n.IP.String())
 		}
-		delete(want, n.IP.String())
+		if len(left) > 0 {
+			list = append(list, fmt.Sprintf("gone: %v", left))
+		}
+		return list
 	}
-	if len(want) > 0 {
-		t.Errorf("gone: %v", want)
+	const delayed = 5 * time.Second // the kernel's delay_first_probe_time, after which the state is another
+	for end := time.Now().Add(delayed - time.Second); len(differences()) > 0 && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if list := differences(); len(list) > 0 {
+		t.Error(strings.Join(list, "\n"))
 	}
 }
 
