@@ -12,7 +12,7 @@
 # tests that bound an agent's reaction time would fail. The collector's packages, one
 # by one, go to the list that has ended.
 # The checks bound no time: at the lowest priority, they take the CPU time that the
-# tests leave. A test that fails beside others is run twice again, alone (again.sh).
+# tests leave. A test that fails while others run is run twice again, alone (verdict.sh).
 # WAYMARK_PROGRAM is the built program, which some tests run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -77,16 +77,9 @@ racing=$!
 } 2>&1 | tee "$other" || status=1
 wait "$racing" || status=1
 cat "$log"
-# What was not tested is no failure that could be run again.
-untested=$(comm -23 <(sort <<<"$race"$'\n'"$waiting"$'\n'"$rest"$'\n'"$collector") \
-	<(sed -nE 's/^(ok  |FAIL|\?   )\t([^[:space:]]+).*/\2/p' "$log" "$other" | sort -u))
 sound=0
 wait "$checking" || sound=1
 checking=
 cat "$checks"
-if [ -n "$untested" ]; then
-	printf 'test: not tested:\n%s\n' "$untested" >&2
-	exit 1
-fi
 [ $sound = 0 ] || exit 1
-[ $status = 0 ] || scripts/again.sh "$timeout" "$race" "$collector" "$log" "$other"
+scripts/verdict.sh "$status" "$timeout" "$race"$'\n'"$waiting"$'\n'"$rest"$'\n'"$collector" "$race" "$collector" "$log" "$other"

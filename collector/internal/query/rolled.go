@@ -69,24 +69,38 @@ func (s *selection) rolled() string {
 	return condition
 }
 
-// parts are queries of packets of all files, and of a rollup of those that have it. rolledIn is of how many keys it has
-// packets. Their conditions are for rows p.
-func (s *selection) parts(
-	r *store.Reading, rolledIn func(*store.Stored) uint32, packets, rollup func(file int, of *store.Stored, where string) string,
-) (ofPackets, ofRollups []string) {
+// A rowsQuery is a query of rows p of one file, with a condition on them.
+type rowsQuery func(file int, of *store.Stored, where string) string
+
+// rolledIn is of how many keys a rollup has the packets of whole hours of a file.
+func (s *selection) rolledIn(f *store.File, keys func(*store.Stored) uint32) uint32 {
+	if !f.Entry.First.Before(s.hourUntil) || f.Entry.Last.Before(s.hourFrom) {
+		return 0 // it has no whole hour
+	}
+	of := f.Stored()
+	return keys(&of)
+}
+
+// ofPackets are queries of the packets of all files that a rollup lacks.
+func (s *selection) ofPackets(r *store.Reading, keys func(*store.Stored) uint32, query rowsQuery) (list []string) {
 	for i := range r.Files {
 		f := &r.Files[i]
 		of := f.Stored()
-		rolled := rolledIn(&of)
-		if !f.Entry.First.Before(s.hourUntil) || f.Entry.Last.Before(s.hourFrom) {
-			rolled = 0 // it has no whole hour
-		}
-		ofPackets = append(ofPackets, store.Union(r.Files[i:i+1], packets(i, &of, s.packets(f, rolled))))
-		if rolled > 0 {
-			ofRollups = append(ofRollups, store.Union(r.Files[i:i+1], rollup(i, &of, s.rolled())))
+		list = append(list, store.Union(r.Files[i:i+1], query(i, &of, s.packets(f, s.rolledIn(f, keys)))))
+	}
+	return list
+}
+
+// ofRollups are queries of a rollup, of the files that have it.
+func (s *selection) ofRollups(r *store.Reading, keys func(*store.Stored) uint32, query rowsQuery) (list []string) {
+	for i := range r.Files {
+		f := &r.Files[i]
+		of := f.Stored()
+		if s.rolledIn(f, keys) > 0 {
+			list = append(list, store.Union(r.Files[i:i+1], query(i, &of, s.rolled())))
 		}
 	}
-	return ofPackets, ofRollups
+	return list
 }
 
 // Which rollup a question reads.
@@ -108,15 +122,15 @@ func numbersOf(r *store.Reading, what string) string {
 
 // sums are packets by path, several rows for each: file, number, packets, bytes, incomplete, lost, first, last.
 func (s *selection) sums(r *store.Reading) string {
-	ofPackets, ofRollups := s.parts(r, keysOfSums, func(file int, of *store.Stored, where string) string {
+	packets := s.ofPackets(r, keysOfSums, func(file int, of *store.Stored, where string) string {
 		return fmt.Sprintf("SELECT %d AS file, p.path AS number, 1::UBIGINT AS packets, p.length::UBIGINT AS bytes, "+
 			"(p.reason <> 0)::UBIGINT AS incomplete, (p.verdict = 2)::UBIGINT AS lost, p.time AS first, p.time AS last FROM %s p WHERE ",
 			file, of.Rows) + where
-	}, func(file int, _ *store.Stored, where string) string {
+	})
+	return united(packets, s.ofRollups(r, keysOfSums, func(file int, _ *store.Stored, where string) string {
 		return fmt.Sprintf("SELECT %d, p.path, p.packets, p.bytes, p.incomplete, p.lost, p.first, p.last FROM FILE(flow_1h) p WHERE ",
 			file) + where
-	})
-	return united(ofPackets, ofRollups)
+	}))
 }
 
 // delays begins a query that has, in a table sums, the delays of packets of paths by buckets: file, number, i, what, b, n,
@@ -132,19 +146,14 @@ func (s *selection) delays(r *store.Reading, numbers [][]uint32) string {
 		}
 		return " AND p.path IN (" + strings.Join(list, ", ") + ")"
 	}
-	parts := func(what int) (ofPackets, ofRollups []string) {
-		return s.parts(r, keysOfDelays, func(file int, of *store.Stored, where string) string {
-			return store.Values(what, fmt.Sprintf("%d AS file, p.path AS number", file), of.Since, of.Rows+" p WHERE "+where+chosen(file))
-		}, func(file int, _ *store.Stored, where string) string {
-			return fmt.Sprintf("SELECT %d AS file, p.path AS number, p.i, p.what, p.negative, p.total, p.most, p.b, p.n "+
-				"FROM FILE(flow_delay_1h) p WHERE ", file) + where + chosen(file)
-		})
-	}
-	var rolled []string
 	sums := store.Buckets("file, number", func(what int) string {
-		ofPackets, ofRollups := parts(what)
-		rolled = ofRollups // the same for each
-		return united(ofPackets)
+		return united(s.ofPackets(r, keysOfDelays, func(file int, of *store.Stored, where string) string {
+			return store.Values(what, fmt.Sprintf("%d AS file, p.path AS number", file), of.Since, of.Rows+" p WHERE "+where+chosen(file))
+		}))
+	})
+	rolled := s.ofRollups(r, keysOfDelays, func(file int, _ *store.Stored, where string) string {
+		return fmt.Sprintf("SELECT %d AS file, p.path AS number, p.i, p.what, p.negative, p.total, p.most, p.b, p.n "+
+			"FROM FILE(flow_delay_1h) p WHERE ", file) + where + chosen(file)
 	})
 	if len(rolled) == 0 {
 		return "WITH sums AS (" + sums + ")"

@@ -86,7 +86,7 @@ var fileTexts = yamlfile.KeyTexts{
 	"join.wait":                  "Time to wait for the postcards of a packet, and for what other nodes counted in a block.",
 	"join.hold": "In this time after its start, a collector that gets postcards which had waited, as after an outage, lets packets wait " +
 		"for those of other exporters until the time is over. Not more than join.wait: no longer.",
-	"join.postcards": "Postcards that wait, of about 1 kB each, or are remembered, of about 60 octets; beyond it, the oldest packets are " +
+	"join.postcards": "Postcards that wait, of about 1 kB each, or are remembered, of 50 to 110 octets; beyond it, the oldest packets are " +
 		"given out as they are.",
 	"store.directory":    "Directory of the files. It is made if its parent is there.",
 	"store.age":          "Files leave when all that they have is older.",

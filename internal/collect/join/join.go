@@ -35,7 +35,7 @@ const remember = 5
 type Config struct {
 	Wait time.Duration // from a packet's first postcard until its path is emitted
 	Hold time.Duration // the same while exporters are behind; not more than Wait: no difference
-	Keep int           // postcards that wait or are remembered, or are between those that are remembered
+	Keep int           // postcards in memory, of packets that wait or are remembered
 }
 
 // Stats counts postcards and packets by result. Every postcard was joined, is waiting,
@@ -98,7 +98,7 @@ func (j *Joiner) Stats() Stats { return j.stats }
 // Waiting is how many packets wait for postcards.
 func (j *Joiner) Waiting() int { return j.pending.length }
 
-// Kept is how many postcards wait or are remembered, with those that were forgotten before older ones.
+// Kept is how many postcards are in memory, of packets that wait or are remembered.
 func (j *Joiner) Kept() int { return j.waiting + j.given.kept }
 
 // SetBehind says whether exporters are behind: postcards may come that are older than the wait.

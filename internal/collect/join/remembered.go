@@ -16,7 +16,7 @@ type remembered struct {
 	oldest uint64            // number of the first entry of the first piece
 	next   uint64            // number of the next entry
 	places map[uint64]uint64 // numbers of entries by a hash of their key
-	kept   int               // reports, also of packets that were forgotten before older ones
+	kept   int               // reports in memory, see forget
 	spare  *piece
 }
 
@@ -81,13 +81,14 @@ func (m *remembered) entry(number uint64) *entry {
 	return &m.piece(number).entries[(number-m.oldest)%entries]
 }
 
-// reports are those of a packet, until another one is added or forgotten.
+// reports are those of a packet. They are valid until a packet is added or forgotten.
 func (m *remembered) reports(number uint64) []report {
 	e := m.entry(number)
 	return m.piece(number).reports[e.first:][:e.count]
 }
 
-// forget forgets a packet. It counts as kept until older ones are forgotten, too: until then, it takes memory.
+// forget forgets a packet. Its reports count as kept until all older packets are forgotten, because they take memory until
+// then.
 func (m *remembered) forget(number uint64) {
 	e := m.entry(number)
 	e.over = true
@@ -105,7 +106,7 @@ func (m *remembered) since() (since time.Duration, ok bool) {
 	return m.pieces[0].entries[m.pieces[0].first].since, true
 }
 
-// forgetOldest forgets the packet that since tells of.
+// forgetOldest forgets the oldest packet. There must be one.
 func (m *remembered) forgetOldest() { m.forget(m.oldest + uint64(m.pieces[0].first)) }
 
 // trim removes what is in front of the oldest packet that is not forgotten.

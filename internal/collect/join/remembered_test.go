@@ -69,7 +69,7 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
-// A packet whose hash another one has, too, is not found, and both are forgotten in their turn.
+// Of two packets with one hash, the earlier one is not found. To forget it leaves the later one as it is.
 func TestEqualHashes(t *testing.T) {
 	m := newRemembered(maphash.MakeSeed())
 	one, two := Key{Sequence: 1}, Key{Sequence: 2}

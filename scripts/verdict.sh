@@ -1,19 +1,27 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Usage: again.sh TIMEOUT RACE-PACKAGES CGO-PACKAGES LOG...
+# Usage: verdict.sh STATUS TIMEOUT PACKAGES RACE-PACKAGES CGO-PACKAGES LOG...
 #
-# Runs each test that failed in the logs of go test twice again, alone, and passes if
-# it passes both times. Tests bound how soon something happens, and a machine that is
-# busy with the other tests is late now and then. A test that needs this is named at
-# the end of the output, to be mended. Nothing is run again if more than three tests
-# failed, or if something else did: a build, a panic, a data race, a time limit, a
-# program that was killed, a complaint of the kernel.
+# Decides whether the tests of PACKAGES passed, by the STATUS and the logs of go test.
+# Each package must have a result. A test that failed is run twice again, alone, and must
+# pass both times: tests bound how soon something happens, and a machine that is busy with
+# other tests is late now and then. Such a test is named at the end of the output, to be
+# mended. Nothing is run again if more than three tests failed, or if something else did: a
+# build, a panic, a data race, a time limit, a program that was killed, a complaint of the
+# kernel.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-timeout=$1 race=$2 cgo=$3
-shift 3
+status=$1 timeout=$2 packages=$3 race=$4 cgo=$5
+shift 5
+
+untested=$(comm -23 <(sort <<<"$packages") <(sed -nE 's/^(ok  |FAIL|\?   )\t([^[:space:]]+).*/\2/p' "$@" | sort -u))
+if [ -n "$untested" ]; then
+	printf 'test: these packages have no result:\n%s\n' "$untested" >&2
+	exit 1
+fi
+[ "$status" != 0 ] || exit 0
 
 most=3
 if grep -hE '^(panic: |fatal error: |FAIL: |WARNING: DATA RACE)|\[(build|setup) failed\]' "$@" >&2; then
@@ -52,4 +60,4 @@ while read -r package test; do
 	printf '%s\n' "$out"
 	[ $status = 0 ] && ! grep -qF '[no tests to run]' <<<"$out" || exit 1
 done <<<"$failed"
-printf 'test: failed beside other tests, and passed twice alone:\n%s\n' "$failed" >&2
+printf 'test: these tests failed while others ran, and passed twice when they ran alone:\n%s\n' "$failed" >&2

@@ -11,11 +11,14 @@ import (
 	"testing"
 )
 
-// again.sh runs the tests again that failed by themselves, and only if nothing else did.
-func TestAgain(t *testing.T) {
+// verdict.sh runs the tests again that failed by themselves, names them, and does so only if nothing else failed. Each
+// package must have a result.
+func TestVerdict(t *testing.T) {
 	const one = "--- FAIL: TestOne (0.10s)\n    --- FAIL: TestOne/part (0.05s)\nFAIL\nFAIL\tw/a\t0.1s\nok  \tw/b\t0.1s\n"
 	for _, test := range []struct {
 		name, first, second string // logs
+		packages            string // that must have a result
+		passed              bool   // go test did
 		still, none         bool   // a test fails again, there is none
 		ran                 string // by go
 		fails               bool
@@ -41,7 +44,10 @@ func TestAgain(t *testing.T) {
 		{name: "data race", first: "WARNING: DATA RACE\n" + one, fails: true},
 		{name: "no test", first: one + "FAIL\tw/c\t0.1s\n", fails: true},
 		{name: "four", first: strings.Repeat(one, 4), fails: true},
-		{name: "passed", first: "ok  \tw/a\t0.1s\n", fails: true}, // then something else failed
+		{name: "no failure is named", first: "ok  \tw/a\t0.1s\n", fails: true},
+		{name: "passed", first: "ok  \tw/a\t0.1s\n", second: "?   \tw/b\t[no test files]\n", packages: "w/a\nw/b", passed: true},
+		{name: "no result", first: "ok  \tw/a\t0.1s\n", packages: "w/a\nw/b", passed: true, fails: true},
+		{name: "no result beside one that failed", first: one, packages: "w/a\nw/b\nw/c", fails: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			directory := t.TempDir()
@@ -63,12 +69,20 @@ func TestAgain(t *testing.T) {
 			ran := write("ran", "")
 			const stub = "#!/bin/sh\necho $CGO_ENABLED $* | sed 's/test -vet=off -count=2 -timeout 9m //' >>%s\necho '%s'\nexit %s\n"
 			write("go", fmt.Sprintf(stub, ran, said, exit))
-			cmd := exec.Command("bash", "../again.sh", "9m", "w/race\nw/other", "w/cgo", write("first", test.first), write("second", test.second))
+			status := "1"
+			if test.passed {
+				status = "0"
+			}
+			cmd := exec.Command("bash", "../verdict.sh", status, "9m", test.packages, "w/race\nw/other", "w/cgo",
+				write("first", test.first), write("second", test.second))
 			cmd.Env = append(os.Environ(), "PATH="+directory+":"+os.Getenv("PATH"))
 			out, err := cmd.CombinedOutput()
 			got, _ := os.ReadFile(ran)
 			if (err != nil) != test.fails || strings.TrimSpace(string(got)) != test.ran {
 				t.Errorf("ran %q, %v; want %q, fails %v\n%s", got, err, test.ran, test.fails, out)
+			}
+			if named := strings.Contains(string(out), "passed twice when they ran alone:\nw/"); named != (test.ran != "" && !test.fails) {
+				t.Errorf("the tests that ran again are named: %v\n%s", named, out)
 			}
 		})
 	}
