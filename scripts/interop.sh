@@ -25,7 +25,7 @@
 #   frr           FRR routes a network by IS-IS, and Waymark measures its SRv6 tunnel (examples/frr-srv6)
 #   answers       two hosts, three routers, a slow queue and a losing link: waymark top, events and a
 #                 Prometheus name both at their router
-#   armcollector  the collector for arm64, in QEMU's user emulation, keeps what an agent exports
+#   armcollector  the collector's image for arm64, in QEMU's user emulation, keeps what an agent exports
 #   release       the next release, made in a clone as CONTRIBUTING.md says
 #   kernels       Debian's kernels 6.1 and 6.12 for amd64 in emulated machines (scripts/kernels.sh); hours
 #   arm64         the same for arm64; hours

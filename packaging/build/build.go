@@ -62,7 +62,7 @@ func Run(ctx context.Context, o Options) error {
 		if p.container == nil || !slices.Contains(o.Kinds, "oci") {
 			continue
 		}
-		name, err := o.writeImage(p)
+		name, err := o.writeImage(ctx, p)
 		if err != nil {
 			return fmt.Errorf("image of %s: %w", p.program.name, err)
 		}

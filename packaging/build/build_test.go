@@ -56,7 +56,7 @@ func (o Options) write(t *testing.T) map[string][]byte {
 	written := map[string][]byte{}
 	for _, p := range parcels() {
 		if p.container != nil {
-			name, err := o.writeImage(p)
+			name, err := o.writeImage(t.Context(), p)
 			if err != nil {
 				t.Fatalf("image of %s: %v", p.program.name, err)
 			}

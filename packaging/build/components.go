@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,7 +49,7 @@ func (o Options) components(ctx context.Context, p program, arch string, info *b
 		list = append(list, libraries...)
 	}
 	if p.cgo && !slices.Contains(p.dynamic, arch) {
-		libraries, err := o.cLibraries(ctx, arch)
+		libraries, err := o.cLibraries(ctx, arch, staticLibraries)
 		if err != nil {
 			return nil, err
 		}
@@ -176,18 +175,10 @@ func (o Options) scripts(name string) ([]component, error) {
 }
 
 // staticLibraries are those of C that a static program with C++ contains, with their licences.
-var staticLibraries = []struct{ file, name, license string }{
-	{"libc.a", "glibc", "LGPL-2.1-or-later"},
-	{"libgcc.a", "libgcc", "GPL-3.0-or-later WITH GCC-exception-3.1"},
-	{"libstdc++.a", "libstdc++", "GPL-3.0-or-later WITH GCC-exception-3.1"},
-}
+var staticLibraries = []cLibrary{{"libc.a", "glibc", lgpl}, {"libgcc.a", "libgcc", exception}, {"libstdc++.a", "libstdc++", exception}}
 
-// cLibraries asks the compiler and Debian's packages for them.
-func (o Options) cLibraries(ctx context.Context, arch string) ([]component, error) {
-	compiler := "gcc"
-	if arch != runtime.GOARCH {
-		compiler = crossCompilers[arch]
-	}
+// cLibraries asks the compiler and Debian's packages for libraries.
+func (o Options) cLibraries(ctx context.Context, arch string, libraries []cLibrary) ([]component, error) {
 	if _, err := exec.LookPath("dpkg-query"); err != nil {
 		return nil, problem.Wrap(
 			fmt.Errorf("what C's libraries are is not known: %w", err),
@@ -195,12 +186,16 @@ func (o Options) cLibraries(ctx context.Context, arch string) ([]component, erro
 		)
 	}
 	var list []component
-	for _, l := range staticLibraries {
-		file, err := o.run(ctx, nil, compiler, "-print-file-name="+l.file)
+	for _, l := range libraries {
+		file, err := o.libraryFile(ctx, arch, l.file)
 		if err != nil {
 			return nil, err
 		}
-		owner, err := o.run(ctx, nil, "dpkg-query", "--search", filepath.Clean(strings.TrimSpace(string(file))))
+		// A file of /lib is found in /usr/lib, too, where the former is a link to the latter.
+		owner, err := o.run(ctx, nil, "dpkg-query", "--search", file)
+		if err != nil {
+			owner, err = o.run(ctx, nil, "dpkg-query", "--search", strings.TrimPrefix(file, "/usr"))
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -95,7 +95,7 @@ func sbomOf(t *testing.T, o Options, p parcel, list []component) {
 	if err := os.WriteFile(binary, []byte("a program"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.writeSBOM(p, runtime.GOARCH, list); err != nil {
+	if err := o.writeSBOM(p, runtime.GOARCH, p.program.name+".spdx.json", list); err != nil {
 		t.Fatal(err)
 	}
 	written, err := os.ReadFile(filepath.Join(o.generated(runtime.GOARCH), p.program.name+".spdx.json"))

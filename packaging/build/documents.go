@@ -83,7 +83,7 @@ func (o Options) documents(ctx context.Context, p parcel, arch string) error {
 	if err := writeGzip(filepath.Join(dir, name+".licenses.gz"), licencesOf(contained)); err != nil {
 		return err
 	}
-	return o.writeSBOM(p, arch, contained)
+	return o.writeSBOM(p, arch, name+".spdx.json", contained)
 }
 
 // indented is a text as a field of a control file.

@@ -20,9 +20,9 @@ const (
 	document = "DOCUMENT"
 )
 
-// writeSBOM writes what a program is made of as a document of SPDX 2.3. Its namespace has the
+// writeSBOM writes what a program is made of, or its image, as a document of SPDX 2.3. Its namespace has the
 // program's digest: another program, another document.
-func (o Options) writeSBOM(p parcel, arch string, contained []component) error {
+func (o Options) writeSBOM(p parcel, arch, file string, contained []component) error {
 	name := p.program.name
 	sum, err := digest(o.binary(name, arch))
 	if err != nil {
@@ -62,7 +62,7 @@ func (o Options) writeSBOM(p parcel, arch string, contained []component) error {
 	if err := json.Write(doc, &b, json.Indent("  ")); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(o.generated(arch), name+".spdx.json"), b.Bytes(), 0o644)
+	return os.WriteFile(filepath.Join(o.generated(arch), file), b.Bytes(), 0o644)
 }
 
 func packageID(name string) common.ElementID {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The collector's program for arm64, of the tarball, runs in QEMU's user emulation: it receives what an
-# agent of this machine exports, keeps it, ends, opens what it kept, and has every trace of the agent's
-# records. Its libraries are those that Debian cross-compiles with.
+# The collector's program for arm64 runs in QEMU's user emulation, with the libraries that its image has: it receives what
+# an agent of this machine exports, keeps it, ends, opens what it kept, and has every trace of the agent's records. The
+# program of the tarball, which the image also has, says its version with the libraries that Debian cross-compiles with.
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/../.."
@@ -32,9 +32,15 @@ at=$(packages)
 programs
 tar -xzf "$at"/waymark-collector-[0-9]*-linux-arm64.tar.gz -C "$work" --strip-components=1
 file "$work/bin/waymark-collector" | has 'ARM aarch64' || fail "this is no program for arm64"
+qemu-aarch64 -L /usr/aarch64-linux-gnu "$work/bin/waymark-collector" --version
+unpack waymark-collector arm64 "$work"
+root=$work/waymark-collector/rootfs
+cmp "$work/bin/waymark-collector" "$root/usr/bin/waymark-collector"
+jq -e '[.packages[].name] | contains(["glibc", "libgcc", "libstdc++", "duckdb"])' "$root/usr/share/doc/waymark-collector/waymark-collector.spdx.json" >/dev/null ||
+	fail "the image's list of contents lacks its libraries"
 
 in_node=(bin/waymark-lab exec --name "$lab" aramis --)
-collector=(qemu-aarch64 -L /usr/aarch64-linux-gnu "$work/bin/waymark-collector")
+collector=(qemu-aarch64 -L "$root" "$root/usr/bin/waymark-collector")
 inside() { "${in_node[@]}" "$@"; }
 begin() {
 	# No function, whose shell would get the signal.

@@ -44,20 +44,7 @@ need umoci=umoci runc=runc podman=podman skopeo=skopeo jq=jq pip3=python3-pip ns
 packages >/dev/null
 mkdir "$work/bpf" "$work/etc"
 
-# unpack PROGRAM unpacks its image into $work/PROGRAM. The archive has an image of each architecture, of
-# which umoci does not choose one.
-unpack() {
-	local layout=$work/layout-$1 index
-	mkdir "$layout"
-	tar -C "$layout" -xf build/packages/"$1"-[0-9]*.oci.tar
-	index=$(jq -r '.manifests[0].digest' "$layout/index.json")
-	jq --arg architecture "$(go env GOARCH)" '{schemaVersion, manifests: [.manifests[] | select(.platform.architecture == $architecture) |
-		.annotations = {"org.opencontainers.image.ref.name": "this"}]}' "$layout/blobs/sha256/${index#sha256:}" >"$work/index.json"
-	mv "$work/index.json" "$layout/index.json"
-	umoci unpack --image "$layout:this" "$work/$1" >"$work/log" 2>&1 || fail "umoci does not unpack the image of $1"
-}
-
-unpack waymark
+unpack waymark "$(go env GOARCH)" "$work"
 two_nodes "$node" "$peer"
 cat >"$work/etc/node.yaml" <<'END'
 node: {id: 10}
@@ -142,7 +129,7 @@ left=$(find "$work/bpf" -name 'netns-*')
 [ -z "$left" ] || fail "pins are left: $left"
 
 echo "- the collector"
-unpack waymark-collector
+unpack waymark-collector "$(go env GOARCH)" "$work"
 mkdir "$work/kept" "$work/collector"
 chown 65532:65532 "$work/kept"
 echo 'store: {age: 1d}' >"$work/collector/collector.yaml"

@@ -37,6 +37,22 @@ packaged() {
 	(cd build/packages && sha256sum --check --status SHA256SUMS)
 }
 
+# unpack PROGRAM ARCHITECTURE DIRECTORY unpacks one of its images into a directory of its name. The archive has an image of
+# each architecture, of which umoci does not choose one.
+unpack() {
+	local layout=$3/layout-$1 index
+	need umoci=umoci jq=jq || return 1
+	mkdir "$layout"
+	tar -C "$layout" -xf build/packages/"$1"-[0-9]*.oci.tar
+	index=$(jq -r '.manifests[0].digest' "$layout/index.json")
+	jq --arg architecture "$2" '{schemaVersion, manifests: [.manifests[] | select(.platform.architecture == $architecture) |
+		.annotations = {"org.opencontainers.image.ref.name": "this"}]}' "$layout/blobs/sha256/${index#sha256:}" >"$layout/one.json"
+	mv "$layout/one.json" "$layout/index.json"
+	umoci unpack --image "$layout:this" "$3/$1" >"$layout/log" 2>&1 && return
+	cat "$layout/log" >&2
+	fail "umoci does not unpack the image of $1 for $2"
+}
+
 # programs builds those of bin/, which takes no time if they are of this tree.
 programs() { make build >&2; }
 

@@ -167,7 +167,7 @@ func (s *Store) remove(e *Entry, of cause, why string) bool {
 	if e.State == SetAside {
 		path = filepath.Join(s.options.Directory, asideName, e.Name+suffix)
 	}
-	for _, end := range []string{"", ".wal"} {
+	for _, end := range withLogs {
 		if err := os.Remove(path + end); err != nil && !errors.Is(err, os.ErrNotExist) {
 			s.options.Log(slog.LevelWarn, fmt.Sprintf("%s is not removed: %v", path, err))
 			return false

@@ -40,6 +40,11 @@ func (s *Store) niced(nice int, do func() error) error {
 	return err
 }
 
+// helped calls a function like niced, and helps the database with its queries.
+func (s *Store) helped(nice int, do func() error) error {
+	return s.helpers.help(func() error { return s.niced(nice, do) })
+}
+
 // faulty is a panic in a function.
 type faulty struct {
 	text  string

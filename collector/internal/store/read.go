@@ -123,7 +123,7 @@ func (s *Store) Read(ctx context.Context, from, until time.Time, do func(*Readin
 	for i := range r.Files {
 		r.Files[i].scope = ScopeOf(ctx)
 	}
-	return s.niced(niceQuestion, func() error { return do(r) })
+	return s.helped(niceQuestion, func() error { return do(r) })
 }
 
 // beginReading holds the file open until using is released, once it is not being closed, which may take long.

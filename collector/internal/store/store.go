@@ -114,6 +114,7 @@ type Store struct {
 
 	instance sync.RWMutex // held to replace db; before writing
 	db       *sql.DB
+	helpers  *helpers // of db
 	aliases  atomic.Uint64
 
 	attached attached
@@ -178,7 +179,7 @@ func (s *Store) begin(ctx context.Context) (err error) {
 	if err := removeParts(s.options.Directory); err != nil {
 		return err
 	}
-	if s.db, err = newDatabase(s.options.Directory, s.options.Memory); err != nil {
+	if err = s.openDatabase(); err != nil {
 		return err
 	}
 	s.attached.files = map[string]*reading{}
@@ -194,56 +195,6 @@ func (s *Store) begin(ctx context.Context) (err error) {
 		s.refuse(err)
 	}
 	return s.catalog.write(s.options.Directory)
-}
-
-// newDatabase opens the database of a collector, which may use the disk for questions that need much memory. Its threads
-// help with questions, so they get the priority of these.
-func newDatabase(directory string, memory int64) (db *sql.DB, err error) {
-	scratch := filepath.Join(directory, "scratch")
-	_ = os.RemoveAll(scratch) // of a process that was killed
-	err = onThread(func() (err error) {
-		_ = lower(niceQuestion) // the first question says why it fails
-		db, err = database(memory, 0, scratch, directory)
-		return err
-	})
-	return db, err
-}
-
-// database opens DuckDB without a file of its own. It reaches only some directories, loads no extensions, and its
-// settings cannot be changed. threads is how many processors it uses; 0: all.
-func database(memory int64, threads int, scratch string, directories ...string) (*sql.DB, error) {
-	connector, err := duckdb.NewConnector("", nil)
-	if err != nil {
-		return nil, err
-	}
-	db := sql.OpenDB(connector)
-	if err := addFunctions(context.Background(), db); err != nil {
-		return nil, errors.Join(fmt.Errorf("set up the database: %w", err), db.Close())
-	}
-	var reached []string
-	for _, d := range directories {
-		reached = append(reached, literal(d))
-	}
-	settings := []string{
-		"SET autoinstall_known_extensions = false",
-		"SET autoload_known_extensions = false",
-		"SET allow_community_extensions = false",
-		"SET memory_limit = " + literal(fmt.Sprintf("%dB", memory)),
-		"SET temp_directory = " + literal(scratch),
-		"SET preserve_insertion_order = false",
-		"SET TimeZone = 'UTC'",
-		"SET allowed_directories = [" + strings.Join(reached, ", ") + "]",
-		"SET enable_external_access = false",
-	}
-	if threads > 0 {
-		settings = append(settings, fmt.Sprintf("SET threads = %d", threads))
-	}
-	for _, statement := range append(settings, "SET lock_configuration = true") {
-		if _, err := db.Exec(statement); err != nil {
-			return nil, errors.Join(fmt.Errorf("set up the database: %w", err), db.Close())
-		}
-	}
-	return db, nil
 }
 
 // now is what the clock says. It has no monotonic time: two times of the process would otherwise be as far apart as what
@@ -307,7 +258,7 @@ func (s *Store) unreadable(e *Entry, err error) {
 	}
 	aside := filepath.Join(s.options.Directory, asideName)
 	fault := os.MkdirAll(aside, 0o750)
-	for _, end := range []string{"", ".wal"} {
+	for _, end := range withLogs {
 		if err := os.Rename(s.path(e.Name)+end, filepath.Join(aside, e.Name+suffix+end)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			fault = errors.Join(fault, err)
 		}
@@ -369,10 +320,13 @@ func (s *Store) ensureFile(ctx context.Context) error {
 // meanwhile.
 func (s *Store) retire(f *open) {
 	s.closing = append(s.closing, f)
+	helpers := s.helpers
 	s.working.Go(func() {
 		f.using.Lock()
 		defer f.using.Unlock()
-		err := s.niced(niceRollup, func() error { return f.close(context.Background(), true) })
+		err := helpers.help(func() error {
+			return s.niced(niceRollup, func() error { return f.close(context.Background(), true) })
+		})
 		f.gone = true
 		s.writing.Lock()
 		defer s.writing.Unlock()
@@ -417,8 +371,7 @@ func (s *Store) Close() error {
 		s.written()
 	}
 	if s.db != nil {
-		errs = append(errs, s.db.Close())
-		s.db = nil
+		errs = append(errs, s.closeDatabase())
 	}
 	if s.catalog != nil {
 		errs = append(errs, s.catalog.write(s.options.Directory))
@@ -433,7 +386,7 @@ func (s *Store) Close() error {
 // updateSize updates the size of a file that is written.
 func (s *Store) updateSize(e *Entry) {
 	e.Bytes = 0
-	for _, end := range []string{"", ".wal"} {
+	for _, end := range withLogs {
 		if info, err := os.Stat(s.path(e.Name) + end); err == nil {
 			e.Bytes += info.Size()
 		}

@@ -79,6 +79,10 @@ func (s *Store) write(ctx context.Context, batch []record.Record) (done int, err
 		s.refuse(err)
 		return done, err
 	}
+	if err = s.checkpoint(ctx); err != nil { // but all are written
+		s.refuse(err)
+		return done, err
+	}
 	s.written()
 	return done, nil
 }
@@ -118,10 +122,10 @@ func (s *Store) reopen(ctx context.Context) error {
 	s.file.closeAppenders()
 	_ = s.file.conn.Close()
 	s.file = nil
-	_ = s.db.Close() // it has failed
+	_ = s.closeDatabase() // it has failed
 	s.attached.files = map[string]*reading{}
-	var err error
-	if s.db, err = newDatabase(s.options.Directory, s.options.Memory); err != nil {
+	err := s.openDatabase()
+	if err != nil {
 		return err
 	}
 	if s.file, err = s.openFile(ctx, e); err != nil {
@@ -200,7 +204,7 @@ func (s *Store) rollUp(ctx context.Context) {
 	defer f.using.RUnlock()
 	s.writing.Unlock()
 	s.noteProgress() // what comes now has a time of its own
-	err := s.niced(niceRollup, func() error {
+	err := s.helped(niceRollup, func() error {
 		conn, err := s.db.Conn(ctx)
 		if err != nil {
 			return err
