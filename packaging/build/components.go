@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +50,7 @@ func (o Options) components(ctx context.Context, p program, arch string, info *b
 		list = append(list, libraries...)
 	}
 	if p.cgo && !slices.Contains(p.dynamic, arch) {
-		libraries, err := o.cLibraries(ctx, arch, staticLibraries)
+		libraries, err := o.cLibraries(ctx, arch)
 		if err != nil {
 			return nil, err
 		}
@@ -175,10 +176,22 @@ func (o Options) scripts(name string) ([]component, error) {
 }
 
 // staticLibraries are those of C that a static program with C++ contains, with their licences.
-var staticLibraries = []cLibrary{{"libc.a", "glibc", lgpl}, {"libgcc.a", "libgcc", exception}, {"libstdc++.a", "libstdc++", exception}}
+var staticLibraries = []struct{ file, name, license string }{
+	{"libc.a", "glibc", lgpl}, {"libgcc.a", "libgcc", exception}, {"libstdc++.a", "libstdc++", exception},
+}
 
-// cLibraries asks the compiler and Debian's packages for libraries.
-func (o Options) cLibraries(ctx context.Context, arch string, libraries []cLibrary) ([]component, error) {
+// Licences of C's libraries.
+const (
+	lgpl      = "LGPL-2.1-or-later"
+	exception = "GPL-3.0-or-later WITH GCC-exception-3.1"
+)
+
+// cLibraries asks the compiler and Debian's packages for them.
+func (o Options) cLibraries(ctx context.Context, arch string) ([]component, error) {
+	compiler := "gcc"
+	if arch != runtime.GOARCH {
+		compiler = crossCompilers[arch]
+	}
 	if _, err := exec.LookPath("dpkg-query"); err != nil {
 		return nil, problem.Wrap(
 			fmt.Errorf("what C's libraries are is not known: %w", err),
@@ -186,16 +199,12 @@ func (o Options) cLibraries(ctx context.Context, arch string, libraries []cLibra
 		)
 	}
 	var list []component
-	for _, l := range libraries {
-		file, err := o.libraryFile(ctx, arch, l.file)
+	for _, l := range staticLibraries {
+		file, err := o.run(ctx, nil, compiler, "-print-file-name="+l.file)
 		if err != nil {
 			return nil, err
 		}
-		// A file of /lib is found in /usr/lib, too, where the former is a link to the latter.
-		owner, err := o.run(ctx, nil, "dpkg-query", "--search", file)
-		if err != nil {
-			owner, err = o.run(ctx, nil, "dpkg-query", "--search", strings.TrimPrefix(file, "/usr"))
-		}
+		owner, err := o.run(ctx, nil, "dpkg-query", "--search", filepath.Clean(strings.TrimSpace(string(file))))
 		if err != nil {
 			return nil, err
 		}
@@ -210,13 +219,27 @@ func (o Options) cLibraries(ctx context.Context, arch string, libraries []cLibra
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, component{
-			id: "Debian-" + l.name, name: l.name, version: version, license: l.license,
-			locator:  fmt.Sprintf("pkg:deb/debian/%s@%s?arch=source", from, url.QueryEscape(version)),
-			licences: []text{{"copyright", string(content)}},
-		})
+		one, err := ofDebian(l.name, l.license, from, version, string(content))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, one)
 	}
 	return list, nil
+}
+
+// commonLicences are the texts, in /usr/share/common-licenses, that the copyright files of Debian's packages refer to.
+var commonLicences = map[string]string{lgpl: "LGPL-2.1", exception: "GPL-3"}
+
+// ofDebian is a component of a source package of Debian.
+func ofDebian(name, license, source, version, copyright string) (component, error) {
+	of := commonLicences[license]
+	common, err := os.ReadFile(path.Join("/usr/share/common-licenses", of))
+	return component{
+		id: "Debian-" + name, name: name, version: version, license: license,
+		locator:  fmt.Sprintf("pkg:deb/debian/%s@%s?arch=source", source, url.QueryEscape(version)),
+		licences: []text{{"copyright", copyright}, {of, string(common)}},
+	}, err
 }
 
 // licencesOf are the texts of the licences of components.

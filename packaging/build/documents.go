@@ -33,6 +33,7 @@ Comment: The programs contain these compiled to BPF. The licences of what
  else they contain, which the list *.spdx.json names, are in
  third-party-licenses.gz. waymark-collector for amd64 contains parts of glibc
  (LGPL-2.1 or later): the sources and "make build" link it with another one.
+ Its image for arm64 has glibc as files, which can be replaced by others.
 
 License: Apache-2.0
  On Debian systems, the text is in /usr/share/common-licenses/Apache-2.0.

@@ -5,6 +5,7 @@ package build
 import (
 	"bytes"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +22,7 @@ const (
 )
 
 // writeSBOM writes what a program is made of, or its image, as a document of SPDX 2.3. Its namespace has the
-// program's digest: another program, another document.
+// program's digest and what it or its image contains: another program, another document.
 func (o Options) writeSBOM(p parcel, arch, file string, contained []component) error {
 	name := p.program.name
 	sum, err := digest(o.binary(name, arch))
@@ -38,7 +39,7 @@ func (o Options) writeSBOM(p parcel, arch, file string, contained []component) e
 	doc := &v2_3.Document{
 		SPDXVersion: v2_3.Version, DataLicense: v2_3.DataLicense, SPDXIdentifier: document,
 		DocumentName:      fmt.Sprintf("%s-%s-%s", name, o.Version, arch),
-		DocumentNamespace: fmt.Sprintf("%s/spdx/%s-%s-%s", homepage, name, arch, sum),
+		DocumentNamespace: fmt.Sprintf("%s/spdx/%s-%s-%s-%x", homepage, name, arch, sum, crc32.ChecksumIEEE(locators(contained))),
 		CreationInfo: &v2_3.CreationInfo{
 			Creators: []common.Creator{{CreatorType: "Tool", Creator: "waymark-package"}},
 			Created:  o.Time.UTC().Format(time.RFC3339),
@@ -63,6 +64,14 @@ func (o Options) writeSBOM(p parcel, arch, file string, contained []component) e
 		return err
 	}
 	return os.WriteFile(filepath.Join(o.generated(arch), file), b.Bytes(), 0o644)
+}
+
+// locators are the package URLs of components.
+func locators(list []component) (all []byte) {
+	for _, c := range list {
+		all = append(append(all, c.locator...), '\n')
+	}
+	return all
 }
 
 func packageID(name string) common.ElementID {

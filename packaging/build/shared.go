@@ -7,78 +7,149 @@ import (
 	"debug/buildinfo"
 	"debug/elf"
 	"fmt"
+	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/packaging/image"
 )
 
-// A cLibrary is a file of C's libraries, and whose it is.
-type cLibrary struct{ file, name, license string }
-
-// Licences of C's libraries.
-const (
-	lgpl      = "LGPL-2.1-or-later"
-	exception = "GPL-3.0-or-later WITH GCC-exception-3.1"
-)
-
-// sharedLibraries are those that a program with C++ may load when it starts, and their loader.
-var sharedLibraries = []cLibrary{
-	{"libc.so.6", "glibc", lgpl}, {"libm.so.6", "glibc", lgpl}, {"libpthread.so.0", "glibc", lgpl}, {"libdl.so.2", "glibc", lgpl},
-	{"librt.so.1", "glibc", lgpl}, {"ld-linux-aarch64.so.1", "glibc", lgpl}, {"ld-linux-x86-64.so.2", "glibc", lgpl},
-	{"libgcc_s.so.1", "libgcc", exception}, {"libstdc++.so.6", "libstdc++", exception},
+// sharedLibraries are Debian's packages of what a program with C++ loads when it starts. Those that come with a compiler for
+// another architecture get no security updates.
+var sharedLibraries = []struct{ pkg, name, license string }{
+	{"libc6", "glibc", lgpl}, {"libgcc-s1", "libgcc", exception}, {"libstdc++6", "libstdc++", exception},
 }
 
-// A loaded is a library that a program loads.
-type loaded struct {
-	cLibrary
-	source, destination string
+// triples are the names of directories of libraries.
+var triples = map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
+
+// withLibraries are the libraries of a program that loads some, for its image, and the documents that have these, too.
+func (o Options) withLibraries(ctx context.Context, p parcel, arch string) (files []image.File, licences, sbom string, err error) {
+	root, libraries, err := o.fetchLibraries(ctx, arch)
+	if err != nil {
+		return nil, "", "", err
+	}
+	program := o.binary(p.program.name, arch)
+	if files, err = loadedBy(program, arch, root); err != nil {
+		return nil, "", "", err
+	}
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return nil, "", "", err
+	}
+	contained, err := o.components(ctx, p.program, arch, info)
+	if err != nil {
+		return nil, "", "", err
+	}
+	contained = append(contained, libraries...)
+	licences, sbom = p.program.name+".image.licenses.gz", p.program.name+".image.spdx.json"
+	if err := writeGzip(filepath.Join(o.generated(arch), licences), licencesOf(contained)); err != nil {
+		return nil, "", "", err
+	}
+	return files, licences, sbom, o.writeSBOM(p, arch, sbom, contained)
+}
+
+// fetchLibraries gets the packages of libraries for an architecture, as they are now, and unpacks them. apt checks their
+// signatures; it has directories of its own, so that the machine stays as it is.
+func (o Options) fetchLibraries(ctx context.Context, arch string) (root string, libraries []component, err error) {
+	at, err := filepath.Abs(filepath.Join(o.generated(arch), "libraries")) // apt takes others for paths below the root
+	if err == nil {
+		err = os.RemoveAll(at)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	root = filepath.Join(at, "root")
+	for _, dir := range []string{"lists/partial", "cache/archives/partial", "root"} {
+		if err := os.MkdirAll(filepath.Join(at, dir), 0o755); err != nil {
+			return "", nil, err
+		}
+	}
+	options := []string{
+		"-qq", "-o", "APT::Architecture=" + arch, "-o", "APT::Architectures=" + arch, "-o", "APT::Sandbox::User=root",
+		"-o", "Dir::State::lists=" + filepath.Join(at, "lists"), "-o", "Dir::State::status=/dev/null",
+		"-o", "Dir::Cache=" + filepath.Join(at, "cache"),
+	}
+	get := append(slices.Clone(options), "--download-only", "--reinstall", "--no-install-recommends", "-y", "install")
+	for _, l := range sharedLibraries {
+		get = append(get, l.pkg)
+	}
+	for _, args := range [][]string{append(options, "update"), get} {
+		if _, err := o.run(ctx, nil, "apt-get", args...); err != nil {
+			return "", nil, problem.Wrap(err, "build on Debian with a network, or give --kinds without oci")
+		}
+	}
+	// These have others with them, of which one may have the copyright.
+	archives, err := filepath.Glob(filepath.Join(at, "cache", "archives", "*.deb"))
+	if err != nil {
+		return "", nil, err
+	}
+	for _, file := range archives {
+		if _, err := o.run(ctx, nil, "dpkg-deb", "--extract", file, root); err != nil {
+			return "", nil, err
+		}
+	}
+	for _, l := range sharedLibraries {
+		found, err := filepath.Glob(filepath.Join(at, "cache", "archives", l.pkg+"_*.deb"))
+		if err != nil || len(found) != 1 {
+			return "", nil, fmt.Errorf("apt-get got %d packages %s", len(found), l.pkg)
+		}
+		source, err := o.run(ctx, nil, "dpkg-deb", "--show", "--showformat", "${source:Package} ${source:Version}", found[0])
+		if err != nil {
+			return "", nil, err
+		}
+		content, err := os.ReadFile(filepath.Join(root, "usr/share/doc", l.pkg, "copyright"))
+		if err != nil {
+			return "", nil, err
+		}
+		from, version, _ := strings.Cut(string(source), " ")
+		one, err := ofDebian(l.name, l.license, from, version, string(content))
+		if err != nil {
+			return "", nil, err
+		}
+		libraries = append(libraries, one)
+	}
+	return root, libraries, nil
 }
 
 // loadedBy finds what a program loads when it starts: its loader, the libraries that it names, and those that these name.
-// They are the compiler's, and are found in an image where the loader looks for them.
-func (o Options) loadedBy(ctx context.Context, program, arch string) ([]loaded, error) {
-	triple := strings.TrimSuffix(crossCompilers[arch], "-gcc")
-	var list []loaded
-	add := func(name, destination string) error {
-		if slices.ContainsFunc(list, func(l loaded) bool { return l.file == name }) {
-			return nil
-		}
-		known := slices.IndexFunc(sharedLibraries, func(l cLibrary) bool { return l.file == name })
-		if known < 0 {
-			return fmt.Errorf("%s is none of the libraries that an image has", name)
-		}
-		source, err := o.libraryFile(ctx, arch, name)
-		if err == nil {
-			list = append(list, loaded{sharedLibraries[known], source, destination})
-		}
-		return err
-	}
+// root is the directory where they are as on a machine of Debian.
+func loadedBy(program, arch, root string) (list []image.File, err error) {
 	loader, names, err := needs(program)
 	if err != nil {
 		return nil, err
 	}
-	if err := add(path.Base(loader), loader); err != nil {
+	add := func(from []string, to string) (string, error) {
+		for _, dir := range from {
+			source := filepath.Join(root, dir, path.Base(to))
+			if _, err := os.Stat(source); err == nil {
+				list = append(list, image.File{Source: source, Destination: to, Mode: 0o755})
+				return source, nil
+			}
+		}
+		return "", fmt.Errorf("%s loads %s, which none of the packages of libraries has", filepath.Base(program), path.Base(to))
+	}
+	directories := []string{path.Join("/lib", triples[arch]), path.Join("/usr/lib", triples[arch])}
+	if _, err := add(append(directories, path.Dir(loader)), loader); err != nil {
 		return nil, err
 	}
-	for len(names) > 0 {
-		before := len(list)
-		for _, name := range names {
-			if err := add(name, path.Join("/usr/lib", triple, name)); err != nil {
-				return nil, err
-			}
+	for done := map[string]bool{path.Base(loader): true}; len(names) > 0; names = names[1:] {
+		if done[names[0]] {
+			continue
 		}
-		names = nil
-		for _, l := range list[before:] {
-			_, more, err := needs(l.source)
-			if err != nil {
-				return nil, err
-			}
-			names = append(names, more...)
+		done[names[0]] = true
+		source, err := add(directories, path.Join(directories[1], names[0]))
+		if err != nil {
+			return nil, err
 		}
+		_, more, err := needs(source)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, more...)
 	}
 	return list, nil
 }
@@ -101,51 +172,4 @@ func needs(file string) (loader string, names []string, err error) {
 	}
 	names, err = f.ImportedLibraries()
 	return loader, names, err
-}
-
-// libraryFile is where the compiler for an architecture finds a library.
-func (o Options) libraryFile(ctx context.Context, arch, name string) (string, error) {
-	compiler := "gcc"
-	if arch != runtime.GOARCH {
-		compiler = crossCompilers[arch]
-	}
-	found, err := o.run(ctx, nil, compiler, "-print-file-name="+name)
-	file := filepath.Clean(strings.TrimSpace(string(found)))
-	if err == nil && !filepath.IsAbs(file) { // it gives the name back
-		err = fmt.Errorf("%s does not find %s", compiler, name)
-	}
-	return file, err
-}
-
-// withLibraries are the libraries of a program that loads some, for its image, and the documents that have these, too.
-func (o Options) withLibraries(ctx context.Context, p parcel, arch string) (files []image.File, licences, sbom string, err error) {
-	list, err := o.loadedBy(ctx, o.binary(p.program.name, arch), arch)
-	if err != nil {
-		return nil, "", "", err
-	}
-	info, err := buildinfo.ReadFile(o.binary(p.program.name, arch))
-	if err != nil {
-		return nil, "", "", err
-	}
-	contained, err := o.components(ctx, p.program, arch, info)
-	if err != nil {
-		return nil, "", "", err
-	}
-	var first []cLibrary // of each name
-	for _, l := range list {
-		files = append(files, image.File{Source: l.source, Destination: l.destination, Mode: 0o755})
-		if !slices.ContainsFunc(first, func(f cLibrary) bool { return f.name == l.name }) {
-			first = append(first, l.cLibrary)
-		}
-	}
-	libraries, err := o.cLibraries(ctx, arch, first)
-	if err != nil {
-		return nil, "", "", err
-	}
-	contained = append(contained, libraries...)
-	licences, sbom = p.program.name+".image.licenses.gz", p.program.name+".image.spdx.json"
-	if err := writeGzip(filepath.Join(o.generated(arch), licences), licencesOf(contained)); err != nil {
-		return nil, "", "", err
-	}
-	return files, licences, sbom, o.writeSBOM(p, arch, sbom, contained)
 }

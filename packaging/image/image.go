@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package image writes images of programs in the format of OCI, from nothing: a program, its
-// licences, and no shell, no library, no package manager. The same contents give the same bytes.
+// licences, libraries only if it loads some, and no shell, no package manager. The same contents give the same bytes.
 package image
 
 import (

@@ -6,9 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-
-	"github.com/duckdb/duckdb-go/v2"
 )
 
 // mostOfLog is how many octets the log of a file has before what is in it is moved into the file's tables.
@@ -16,22 +15,24 @@ const mostOfLog = 16 << 20
 
 // checkpoint moves what was written from the log of the file into its tables, if the log is large. Writing waits for it,
 // so the writer makes it, at its own priority and without help of threads that have a lower one. By itself, the database
-// makes one at the end of any transaction, also of a rollup's, whose priority is low.
+// makes one at the end of any transaction, also of a rollup's, whose priority is low. One that failed is tried again when
+// the log has grown as much again.
 func (s *Store) checkpoint(ctx context.Context) error {
 	path := s.path(s.file.entry.Name)
 	log, err := os.Stat(path + ".wal")
-	if err != nil || log.Size() < mostOfLog {
-		return nil // without a log, nothing is in it
-	}
-	err = s.helpers.without(func() error {
-		_, err := s.file.conn.ExecContext(ctx, "CHECKPOINT "+s.file.alias)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
 		return err
-	})
-	if of, ok := errors.AsType[*duckdb.Error](err); ok && of.Type == duckdb.ErrorTypeTransaction {
-		return nil // a transaction of another connection is in its way: the next write tries it again
+	case log.Size() < s.logged+mostOfLog:
+		return nil
 	}
-	if err != nil {
+	s.helpers.awaitLooking()
+	if _, err := s.file.conn.ExecContext(ctx, "CHECKPOINT "+s.file.alias); err != nil {
+		s.logged = log.Size()
 		return fmt.Errorf("move the log of %s into its tables: %w", path, err)
 	}
+	s.logged = 0
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"unsafe"
 
 	"github.com/duckdb/duckdb-go/v2"
 )
@@ -23,21 +24,21 @@ var withLogs = []string{"", ".wal", ".wal.checkpoint", ".wal.recovery"}
 func (s *Store) openDatabase() error {
 	scratch := filepath.Join(s.options.Directory, "scratch")
 	_ = os.RemoveAll(scratch) // of a process that was killed
-	connector, err := duckdb.NewConnector("", nil)
-	if err != nil {
-		return err
-	}
 	processors := runtime.GOMAXPROCS(0)
-	// Checkpoints are made by Store.checkpoint, and do not merge groups of rows: packing writes all of them anew.
+	// Checkpoints are made by Store.checkpoint, and merge no groups of rows: packing writes all of them anew.
 	list := append(settings(s.options.Memory, processors, scratch, s.options.Directory),
 		"SET checkpoint_threshold = '1TB'", "SET max_vacuum_tasks = 0")
-	handle := handleOf(connector)
-	if handle != nil {
-		list = append(list, fmt.Sprintf("SET external_threads = %d", processors))
-	}
-	// Threads of the database inherit the priority: it has some if it cannot be helped by others.
-	err = onThread(func() (err error) {
+	var handle unsafe.Pointer
+	// Threads of the database, which it has if it cannot be helped by others, inherit the priority.
+	err := onThread(func() error {
 		_ = lower(niceQuestion) // the first question says why it fails
+		connector, err := duckdb.NewConnector("", nil)
+		if err != nil {
+			return err
+		}
+		if handle = handleOf(connector); handle != nil {
+			list = append(list, fmt.Sprintf("SET external_threads = %d", processors))
+		}
 		s.db, err = set(connector, list)
 		return err
 	})

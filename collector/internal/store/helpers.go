@@ -20,9 +20,9 @@ import (
 	"github.com/duckdb/duckdb-go/v2"
 )
 
-// helpers are threads that help the database with questions and rollups. Threads of its own would take the tasks of
-// checkpoints, too. Writing waits for these, and threads with the priority of questions need seconds for them on a machine
-// without time to spare.
+// helpers are threads that help the database with questions and rollups, but not with writing. Threads of its own would
+// take tasks of that, too, and a writer waits for each: with the priority of questions, they need seconds for a checkpoint
+// on a machine without time to spare.
 type helpers struct {
 	database unsafe.Pointer
 	working  sync.WaitGroup
@@ -98,22 +98,24 @@ func (h *helpers) help(do func() error) error {
 	return do()
 }
 
-// looksFor is longer than a helper looks for a task.
+// pause keeps the threads from beginning with a task, until resume. One that has a task goes on with it.
+func (h *helpers) pause()  { h.change(func() { h.paused = true }) }
+func (h *helpers) resume() { h.change(func() { h.paused = false }) }
+
+// looksFor is longer than a helper looks for a task, unless it gets no processor.
 const looksFor = 10 * time.Millisecond
 
-// without calls a function, during which no helper begins with a task. One that has a task goes on with it: that is known
-// from its not being back after the time for which it looks for one.
-func (h *helpers) without(do func() error) error {
+// awaitLooking waits until those that looked for a task when the threads were paused have found none. One that is not back after
+// looksFor most likely has a task of a question.
+func (h *helpers) awaitLooking() {
 	late := false
 	timer := time.AfterFunc(looksFor, func() { h.change(func() { late = true }) })
+	defer timer.Stop()
 	h.mu.Lock()
-	for h.paused = true; h.inside > 0 && !late; {
+	defer h.mu.Unlock()
+	for h.inside > 0 && !late {
 		h.changed.Wait()
 	}
-	h.mu.Unlock()
-	timer.Stop()
-	defer h.change(func() { h.paused = false })
-	return do()
 }
 
 // end ends the threads.

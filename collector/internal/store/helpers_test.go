@@ -3,8 +3,8 @@
 package store
 
 import (
+	"errors"
 	"runtime"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,13 +42,10 @@ func used(t *testing.T) (thread, process time.Duration) {
 
 // Helpers do a part of a question's work, and no part of what they are kept from.
 func TestHelpers(t *testing.T) {
-	processors := runtime.GOMAXPROCS(0)
-	if processors < 2 {
-		processors = 2
-	}
-	runtime.GOMAXPROCS(processors)
+	before := runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
+	defer runtime.GOMAXPROCS(before)
 	s, _ := opened(t, Options{Directory: t.TempDir()})
-	heavy := "SELECT sum(hash(i * 7) % 1000) FROM range(30000000) r(i)"
+	heavy := "SELECT sum(hash(i * 7) % 1000) FROM range(15000000) r(i)"
 	// others is the part of a query's processor time that other threads use. Garbage is collected before it.
 	others := func(with func(func() error) error) (part float64) {
 		runtime.GC()
@@ -66,23 +63,30 @@ func TestHelpers(t *testing.T) {
 		}
 		return part
 	}
-	helped := func(do func() error) error { return s.helpers.help(do) }
-	for begun := time.Now(); others(helped) < 0.2; { // a machine may have no processor for them now
-		if time.Since(begun) > patience.Of(20*time.Second) {
+	begun := time.Now()
+	late := func() bool { return time.Since(begun) > patience.Of(20*time.Second) }
+	for others(s.helpers.help) < 0.2 { // the machine may have no processor for them now
+		if late() {
 			t.Fatal("helpers do not help")
 		}
 	}
-	var inside atomic.Int32
-	part := others(func(do func() error) error {
-		return helped(func() error {
-			return s.helpers.without(func() error {
-				s.helpers.change(func() { inside.Store(int32(s.helpers.inside)) })
+	for { // one that looks for a task may get no processor to leave again
+		inside := 0
+		part := others(func(do func() error) error {
+			return s.helpers.help(func() error {
+				s.helpers.pause()
+				defer s.helpers.resume()
+				s.helpers.awaitLooking()
+				s.helpers.change(func() { inside = s.helpers.inside })
 				return do()
 			})
 		})
-	})
-	if part > 0.1 || inside.Load() != 0 {
-		t.Errorf("%d helpers look for tasks, and did %.2f of what they were kept from", inside.Load(), part)
+		if part < 0.1 && inside == 0 {
+			break
+		}
+		if late() {
+			t.Fatalf("%d helpers look for tasks, and did %.2f of what they were kept from", inside, part)
+		}
 	}
 }
 
@@ -91,11 +95,23 @@ func TestHelperGoesOn(t *testing.T) {
 	s, _ := opened(t, Options{Directory: t.TempDir()})
 	s.helpers.change(func() { s.helpers.inside++ }) // as one with a long task
 	defer s.helpers.change(func() { s.helpers.inside-- })
+	s.helpers.pause()
+	defer s.helpers.resume()
 	begun := time.Now()
-	if err := s.helpers.without(func() error { return nil }); err != nil || time.Since(begun) < looksFor/2 {
-		t.Errorf("%v after %v", err, time.Since(begun))
+	if s.helpers.awaitLooking(); time.Since(begun) < looksFor/2 {
+		t.Errorf("it is waited for during %v", time.Since(begun))
 	}
-	if s.helpers.paused {
-		t.Error("helpers stay paused")
+}
+
+// Without the handle, there are no helpers, and nothing waits for any.
+func TestNoHelpers(t *testing.T) {
+	h := startHelpers(nil, 2)
+	h.pause()
+	h.awaitLooking()
+	h.resume()
+	why := errors.New("no such packet")
+	if err := h.help(func() error { return why }); !errors.Is(err, why) || h.inside != 0 {
+		t.Errorf("%v, %d helpers", err, h.inside)
 	}
+	h.end()
 }

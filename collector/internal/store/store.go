@@ -101,6 +101,7 @@ type Store struct {
 	file    *open         // nil: none could be opened
 	began   time.Duration // since the start, when the file was
 	closing []*open
+	logged  int64  // octets that the log had when a checkpoint failed; 0: none has
 	fault   string // why nothing is written; "": it is
 	cure    string // of the fault; "": it is not known
 	misses  misses
@@ -231,7 +232,7 @@ func (s *Store) settleFiles(ctx context.Context) {
 			return
 		}
 		e.Packed = f.packed
-		s.closed(e, f.close(ctx, true))
+		s.closed(e, s.helpers.help(func() error { return f.close(ctx, true) }))
 	}
 }
 
@@ -311,7 +312,7 @@ func (s *Store) ensureFile(ctx context.Context) error {
 		_ = os.Remove(s.path(e.Name)) // it has nothing yet
 		return fmt.Errorf("begin %s: %w", s.path(e.Name), err)
 	}
-	s.file = f
+	s.file, s.logged = f, 0
 	s.catalog.Files = append(s.catalog.Files, e)
 	return s.catalog.write(s.options.Directory)
 }
@@ -362,7 +363,7 @@ func (s *Store) Close() error {
 	defer s.writing.Unlock()
 	var errs []error
 	if s.file != nil {
-		errs = append(errs, s.file.close(context.Background(), false))
+		errs = append(errs, s.helpers.help(func() error { return s.file.close(context.Background(), false) }))
 		s.updateSize(s.file.entry)
 		s.file = nil
 	}

@@ -74,17 +74,15 @@ func (s *Store) write(ctx context.Context, batch []record.Record) (done int, err
 		s.refuse(err)
 		return 0, err
 	}
+	s.helpers.pause()
+	defer s.helpers.resume()
 	if done, err = s.file.writeParts(ctx, batch, s.leaveOut); err != nil {
 		err = fmt.Errorf("write into %s: %w", s.path(s.file.entry.Name), err)
 		s.refuse(err)
 		return done, err
 	}
-	if err = s.checkpoint(ctx); err != nil { // but all are written
-		s.refuse(err)
-		return done, err
-	}
 	s.written()
-	return done, nil
+	return done, s.checkpoint(ctx)
 }
 
 // writable makes sure that there is room on the disk and a file to write into.
