@@ -33,7 +33,7 @@ programs
 tar -xzf "$at"/waymark-collector-[0-9]*-linux-arm64.tar.gz -C "$work" --strip-components=1
 file "$work/bin/waymark-collector" | has 'ARM aarch64' || fail "this is no program for arm64"
 qemu-aarch64 -L /usr/aarch64-linux-gnu "$work/bin/waymark-collector" --version
-unpack waymark-collector arm64 "$work"
+unpack_image waymark-collector arm64 "$work"
 root=$work/waymark-collector/rootfs
 cmp "$work/bin/waymark-collector" "$root/usr/bin/waymark-collector"
 # What is in it has Debian's versions, as scanners of vulnerabilities know them.

@@ -44,7 +44,7 @@ need umoci=umoci runc=runc podman=podman skopeo=skopeo jq=jq pip3=python3-pip ns
 packages >/dev/null
 mkdir "$work/bpf" "$work/etc"
 
-unpack waymark "$(go env GOARCH)" "$work"
+unpack_image waymark "$(go env GOARCH)" "$work"
 two_nodes "$node" "$peer"
 cat >"$work/etc/node.yaml" <<'END'
 node: {id: 10}
@@ -129,7 +129,7 @@ left=$(find "$work/bpf" -name 'netns-*')
 [ -z "$left" ] || fail "pins are left: $left"
 
 echo "- the collector"
-unpack waymark-collector "$(go env GOARCH)" "$work"
+unpack_image waymark-collector "$(go env GOARCH)" "$work"
 mkdir "$work/kept" "$work/collector"
 chown 65532:65532 "$work/kept"
 echo 'store: {age: 1d}' >"$work/collector/collector.yaml"

@@ -37,9 +37,9 @@ packaged() {
 	(cd build/packages && sha256sum --check --status SHA256SUMS)
 }
 
-# unpack PROGRAM ARCHITECTURE DIRECTORY unpacks one of its images into a directory of its name. The archive has an image of
+# unpack_image PROGRAM ARCHITECTURE DIRECTORY unpacks one of its images into a directory of its name. The archive has an image of
 # each architecture, of which umoci does not choose one.
-unpack() {
+unpack_image() {
 	local layout=$3/layout-$1 index
 	need umoci=umoci jq=jq || return 1
 	mkdir "$layout"
