@@ -108,7 +108,7 @@ func (s *Stats) joinCounts(kind record.DataKind) []record.Count {
 				a.Readings[loss.Contradicted],
 			),
 			count("blocks_late", "Those that came after the result of their block.", a.Readings[loss.Past]+c.past),
-			count("blocks_early", "Those of blocks that have not ended by the collector's clock.", a.Readings[loss.Future]+c.future),
+			count("blocks_early", "Records of blocks of measured flows that have not ended by the collector's clock.", a.Readings[loss.Future]+c.future),
 			count("compared", "Blocks of flows whose loss was computed from the records of their points.", sum(a.Results[:])),
 			count("compared_uncertain", "Those of them that are uncertain or without data.", a.Results[loss.Uncertain]+a.Results[loss.NoData]),
 			count(

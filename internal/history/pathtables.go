@@ -87,6 +87,9 @@ func (p *page) paths(a *paths) error {
 			return err
 		}
 	}
+	if a.Packets == 0 && a.Before == nil {
+		return p.line("no packet with its path came in this time; 'waymark-collector status' says what came from which exporter")
+	}
 	if b := a.Before; b != nil {
 		err := p.line("before: %s on %s, %s", columns.Counted(b.Packets, "packet"), columns.Counted(len(b.Paths), "path"), b.span())
 		if err != nil {

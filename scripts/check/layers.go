@@ -188,7 +188,7 @@ var layers = map[string]string{
 	"collector/internal/events":   "ioam internal/collect internal/eventlog internal/insight internal/metrics internal/nodenames internal/record internal/sink",
 	"collector/internal/console":  "internal/problem",
 	"collector/internal/api":      "collector/internal/access collector/internal/console collector/internal/live collector/internal/query internal/instant internal/metrics internal/problem internal/record",
-	"collector/internal/doctor":   "collector/internal/access collector/internal/query collector/internal/settings internal/collect internal/columns internal/health internal/problem internal/record ipfix",
+	"collector/internal/doctor":   "collector/internal/access collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/columns internal/health internal/problem internal/record ipfix",
 	"collector/internal/daemon":   "collector/internal/access collector/internal/api collector/internal/events collector/internal/live collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/collect/pathmetrics internal/columns internal/commandline internal/metrics internal/nodenames internal/record internal/sink internal/supervisor",
 
 	// Benchmarks: what is measured, how, and how it is drawn.

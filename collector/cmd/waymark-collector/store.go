@@ -99,7 +99,7 @@ Exit codes: 0 all files are sound; 1 some are not, or the store cannot be read.`
 				if !f.OK {
 					state = "DAMAGED: " + record.Printable(f.Error)
 				}
-				return fmt.Sprintf("%-16s %10d packets %8d records %6d MB  %s\n", f.File, f.Packets, f.Records, f.Bytes/1e6, state)
+				return fmt.Sprintf("%-16s %10d packets %8d records %6d MB  %s", f.File, f.Packets, f.Records, f.Bytes/1e6, state)
 			})
 			noteFiles(opts, cmd, len(list), "checked", written)
 			switch {
@@ -158,6 +158,10 @@ is interrupted or killed, nothing is missing or there twice.`,
 			if err != nil {
 				return err
 			}
+			if len(done) == 0 && !opts.JSON {
+				fmt.Fprintln(cmd.ErrOrStderr(),
+					"waymark-collector: nothing to do: files of a day become one when it is over, and closed files are packed")
+			}
 			list := []compactedFile{}
 			for _, c := range done {
 				if c.Warning != "" {
@@ -166,7 +170,7 @@ is interrupted or killed, nothing is missing or there twice.`,
 				list = append(list, compactedFile{c.Into, c.From, c.Before, c.After, c.Rows})
 			}
 			return commandline.PrintList(opts, cmd.OutOrStdout(), list, func(f compactedFile) string {
-				return fmt.Sprintf("%-16s of %s: %d MB, before %d MB\n", f.File, columns.Counted(len(f.From), "file"), f.Bytes/1e6, f.BytesBefore/1e6)
+				return fmt.Sprintf("%-16s of %s: %d MB, before %d MB", f.File, columns.Counted(len(f.From), "file"), f.Bytes/1e6, f.BytesBefore/1e6)
 			})
 		},
 	}
@@ -235,7 +239,7 @@ of the time that is asked for are written with all that they have.`,
 				opts,
 				cmd.OutOrStdout(),
 				list,
-				func(f exportedFile) string { return fmt.Sprintf("%s: %d rows\n", f.File, f.Rows) },
+				func(f exportedFile) string { return fmt.Sprintf("%s: %d rows", f.File, f.Rows) },
 			)
 		},
 	}

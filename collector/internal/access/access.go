@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/waymark-net/waymark/collector/internal/store"
 	"github.com/waymark-net/waymark/internal/problem"
@@ -114,7 +116,11 @@ func (g *Guard) asks() bool {
 func (g *Guard) Listen() (net.Listener, error) {
 	l, err := net.Listen("tcp", g.at.String())
 	if err != nil {
-		return nil, problem.Wrap(err, "set api.address to another port")
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, problem.New(g.at.String()+" is used by another program",
+				"stop the program that listens there ('ss -lntup' names it), or set api.address to another port")
+		}
+		return nil, problem.Wrap(err, "set api.address to an address of this machine, and a port that this user may open")
 	}
 	return l, nil
 }

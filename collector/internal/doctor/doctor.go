@@ -23,6 +23,7 @@ import (
 
 	"github.com/waymark-net/waymark/collector/internal/access"
 	"github.com/waymark-net/waymark/collector/internal/settings"
+	"github.com/waymark-net/waymark/collector/internal/store"
 	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/ipfix"
@@ -95,6 +96,8 @@ type Facts struct {
 	Ports        []Port
 	Directory    string
 	Unwritable   error  // why the directory cannot be written; nil: it can
+	New          bool   // the directory is not there yet
+	Used         bool   // another process has the store open
 	Free, Total  uint64 // octets of its disk
 	Reserve      uint64 // octets that are to stay free
 	Running      bool   // a collector has the ports, and says what its sockets have
@@ -111,6 +114,7 @@ func Read(s *settings.Settings, running bool, service *Unit) *Facts {
 	f := &Facts{Now: time.Now(), Directory: s.Store.Directory, Reserve: uint64(s.Store.Free), Running: running, Service: service}
 	if !running {
 		f.ports(s)
+		f.Used = store.IsOpen(f.Directory)
 	}
 	f.disk()
 	if f.Buffer = buffer(collect.ReceiveBuffer); service != nil { // which may not exceed the system's limit
@@ -180,11 +184,15 @@ func (f *Facts) ports(s *settings.Settings) {
 func (f *Facts) disk() {
 	at := f.Directory
 	for {
-		_, err := os.Stat(at)
+		info, err := os.Stat(at)
+		if err == nil && !info.IsDir() {
+			f.Unwritable = errors.New(at + " is a file, no directory")
+			return
+		}
 		if err == nil || !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at) {
 			break
 		}
-		at = filepath.Dir(at)
+		at, f.New = filepath.Dir(at), true
 	}
 	if f.Unwritable = unix.Access(at, unix.W_OK|unix.X_OK); f.Unwritable != nil {
 		f.Unwritable = &fs.PathError{Op: "write", Path: at, Err: f.Unwritable}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/waymark-net/waymark/collector/internal/query"
 	"github.com/waymark-net/waymark/collector/internal/settings"
+	"github.com/waymark-net/waymark/collector/internal/store"
 	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/health"
 )
@@ -52,6 +53,7 @@ func TestJudge(t *testing.T) {
 		"a port in use":      {func(f *Facts) { f.Ports[0].Fault = fmt.Errorf("listen: %w", syscall.EADDRINUSE) }, PortTaken, health.Error, "used by another program"},
 		"no such address":    {func(f *Facts) { f.Ports[0].Fault = syscall.EADDRNOTAVAIL }, PortTaken, health.Error, "cannot assign"},
 		"no permission":      {func(f *Facts) { f.Unwritable = os.ErrPermission }, StoreUnwritable, health.Error, "permission denied"},
+		"another collector":  {func(f *Facts) { f.Used = true }, StoreUnwritable, health.Error, "another process has the store in /var/lib/waymark open"},
 		"a full disk":        {func(f *Facts) { f.Free = 400e6 }, DiskShort, health.Error, "400 MB free, less than store.free (500 MB)"},
 		"an almost full one": {func(f *Facts) { f.Free = 900e6 }, DiskShort, health.Degraded, "when it has less than 500 MB"},
 		"the service's":      {func(f *Facts) { f.Buffer, f.Service = 4194304, &Unit{State: []string{"/var/lib/waymark"}} }, ReceiveBufferSmall, health.Degraded, "a UDP socket of the service gets 4194304 of 33554432 octets"},
@@ -131,6 +133,51 @@ func TestJudgeRunning(t *testing.T) {
 		if slices.ContainsFunc(checks, func(c health.Check) bool { return c.Warning != nil && strings.Contains(c.Warning.Text, "\x1b") }) {
 			t.Errorf("%s: an escape sequence", name)
 		}
+	}
+}
+
+// A collector that got nothing says no word about clocks.
+func TestJudgeWithoutExporters(t *testing.T) {
+	checks := JudgeRunning(&query.Health{OK: true})
+	if checks[0].Name != "exporters" || checks[0].State != "ok" || checks[0].Detail != "none has sent anything yet" {
+		t.Errorf("%+v", checks[0])
+	}
+}
+
+// What is said of the store's directory is what it is: not there yet, another collector's, or no directory.
+func TestStoreDirectory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	store, err := store.New(t.Context(), store.Options{Directory: filepath.Join(dir, "used")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"new":  "is not there, and can be made",
+		"used": "another process has the store in " + dir + "/used open",
+		"file": dir + "/file is a file, no directory",
+	} {
+		text := "listen: [\"udp://[::1]:0\"]\nstore: {directory: " + dir + "/" + name + "}\napi: {address: \"http://[::1]:0\"}\n"
+		s, err := settings.Parse("F", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range Judge(Read(s, false, nil)) {
+			text := c.Detail
+			if c.Warning != nil {
+				text = c.Warning.Text
+			}
+			if c.Name == "store" && !strings.Contains(text, want) {
+				t.Errorf("%s: %q", name, text)
+			}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "new")); !errors.Is(err, os.ErrNotExist) {
+		t.Error("the directory was made")
 	}
 }
 

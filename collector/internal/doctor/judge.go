@@ -131,6 +131,9 @@ func (f *Facts) judgeDisk() health.Check {
 				"run this as the collector's user; if it fails then, too, let that user write the directory, or set store.directory",
 			),
 		)
+	case f.Used:
+		return failed("store", warn(StoreUnwritable, health.Error, "another process has the store in "+f.Directory+" open",
+			"end it, or name another directory in store.directory"))
 	case f.Service.refuses(f.Directory) != "":
 		return failed("store", warn(StoreUnwritable, health.Error, f.Service.refuses(f.Directory),
 			"keep the store below "+f.Service.own()+", or give the service a user of its own that may write there: "+
@@ -166,7 +169,11 @@ func (f *Facts) judgeDisk() health.Check {
 			),
 		)
 	}
-	return passed("store", fmt.Sprintf("%s can be written, %s of %s free", f.Directory, megabytes(f.Free), megabytes(f.Total)))
+	can := "can be written"
+	if f.New {
+		can = "is not there, and can be made"
+	}
+	return passed("store", fmt.Sprintf("%s %s, %s of %s free", f.Directory, can, megabytes(f.Free), megabytes(f.Total)))
 }
 
 func (f *Facts) judgeBuffer() health.Check {
@@ -320,7 +327,10 @@ func judgeExporters(h *query.Health) health.Check {
 			worst = i
 		}
 	}
-	if worst < 0 {
+	switch {
+	case len(h.Exporters) == 0:
+		return passed("exporters", "none has sent anything yet")
+	case worst < 0:
 		return passed("exporters", fmt.Sprintf("%d, with clocks that agree with this machine's within a second", len(h.Exporters)))
 	}
 	e := &h.Exporters[worst]

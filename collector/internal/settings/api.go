@@ -117,7 +117,7 @@ func (a *API) check(add func(path, problem, cure string)) {
 	case secure && a.Web == "":
 		add("api.address", "https needs a certificate", "set api.web to a file with tls_server_config")
 	case !secure && !at.Addr().IsLoopback():
-		add("api.address", fmt.Sprintf("%s can be reached from other machines: it needs TLS and users", at.Addr()),
+		add("api.address", fmt.Sprintf("the address %s can be reached from other machines: it needs TLS and users", at.Addr()),
 			fmt.Sprintf("write https://%s and set api.web, or use http://[::1]:%d", at, at.Port()))
 	}
 	if a.OIDC != nil && len(a.Roles) == 0 {

@@ -88,7 +88,7 @@ var fileTexts = yamlfile.KeyTexts{
 		"for those of other exporters until the time is over. Not more than join.wait: no longer.",
 	"join.postcards": "Postcards that wait, of about 1 kB each, or are remembered, of 50 to 110 octets; beyond it, the oldest packets are " +
 		"given out as they are.",
-	"store.directory":    "Directory of the files. It is made if its parent is there.",
+	"store.directory":    "Directory of the files. It is made if it is not there, with those above it.",
 	"store.age":          "Files leave when all that they have is older.",
 	"store.size":         "The oldest files leave while all have more octets than this.",
 	"store.size, absent": "no limit but the disk",

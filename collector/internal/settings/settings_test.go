@@ -94,7 +94,7 @@ func TestFaults(t *testing.T) {
 		"store: {age: 4000d}":                                     "store.age: 4000d is too long",
 		"store: {size: 20G}":                                      `store.size: "20G" is not a size; write a whole number of MB, GB or TB, such as 500MB or 20GB`,
 		"store: {directry: /a}":                                   `unknown key "directry" in store; did you mean "directory"?`,
-		"api: {address: \"http://[::]:4780\"}":                    "api.address: :: can be reached from other machines: it needs TLS and users; write https://[::]:4780 and set api.web, or use http://[::1]:4780",
+		"api: {address: \"http://[::]:4780\"}":                    "api.address: the address :: can be reached from other machines: it needs TLS and users; write https://[::]:4780 and set api.web, or use http://[::1]:4780",
 		"api: {address: \"https://[::1]:4780\"}":                  "api.address: https needs a certificate",
 		"api: {address: \"ftp://[::1]:4780\"}":                    "does not begin with http:// or https://",
 		"api: {hosts: [\"a:1\"]}":                                 `api.hosts[0]: "a:1" is not the name of a host`,

@@ -53,6 +53,14 @@ func Check(ctx context.Context, directory string, memory int64) (list []Checked,
 	return list, written, nil
 }
 
+// IsOpen reports whether a collector has the store of a directory open. It changes nothing.
+func IsOpen(directory string) bool {
+	if _, err := os.Stat(filepath.Join(directory, lockName)); err != nil {
+		return false
+	}
+	return locked(directory)
+}
+
 // locked reports whether a collector has the directory open.
 func locked(directory string) bool {
 	f, err := lockDirectory(directory)
@@ -71,7 +79,7 @@ func visit(directory string, memory int64, scratch string, also ...string) (*cat
 	}
 	c, err := readCatalog(directory)
 	if err != nil {
-		return nil, nil, problem.Wrap(err, "name the directory of a store")
+		return nil, nil, problem.Wrap(err, "name the directory of a store, with --directory or --config")
 	}
 	c.Files = c.current(directory)
 	db, err := database(memory, 0, scratch, append(also, directory)...)
@@ -156,9 +164,6 @@ func Export(
 	memory int64,
 	wrote func(file string, rows int64),
 ) (written []string, err error) {
-	if err := os.MkdirAll(to, 0o750); err != nil {
-		return nil, err
-	}
 	if to, err = filepath.Abs(to); err != nil {
 		return nil, err
 	}
@@ -167,6 +172,9 @@ func Export(
 		return nil, err
 	}
 	defer db.Close()
+	if err := os.MkdirAll(to, 0o750); err != nil {
+		return nil, err
+	}
 	running := locked(directory)
 	for i, e := range c.Files {
 		switch {

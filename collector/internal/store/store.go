@@ -157,9 +157,12 @@ func New(ctx context.Context, options Options) (*Store, error) {
 	return s, nil
 }
 
+// lockName is the file that a process locks while it has the store open.
+const lockName = "lock"
+
 // lockDirectory lets only one process open a store.
 func lockDirectory(directory string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(directory, "lock"), os.O_CREATE|os.O_RDWR, 0o640)
+	f, err := os.OpenFile(filepath.Join(directory, lockName), os.O_CREATE|os.O_RDWR, 0o640)
 	if err != nil {
 		return nil, problem.Wrap(err, "name a directory that this user may write")
 	}
