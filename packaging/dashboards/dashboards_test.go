@@ -170,6 +170,8 @@ var zeros = map[string]string{
 	"waymark_collect_flows_beyond_threshold": "agents compare the flow's losses, not a collector",
 	"waymark_joined_segment_negative_total":  "all nodes have one clock",
 	"waymark_collect_output_dropped_total":   "the file can be written",
+	"waymark_store_files_removed_total":      "the disk has room",
+	"waymark_store_packings_total":           "no hour ends",
 }
 
 // A Prometheus that scrapes a lab's agents and collectors answers each query with a value, and with one that is not 0
