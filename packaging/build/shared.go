@@ -23,8 +23,8 @@ var sharedLibraries = []struct{ pkg, name, license string }{
 	{"libc6", "glibc", lgpl}, {"libgcc-s1", "libgcc", exception}, {"libstdc++6", "libstdc++", exception},
 }
 
-// triples are the names of directories of libraries.
-var triples = map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
+// triple is the name of directories of libraries for an architecture, with which the name of its compiler begins.
+func triple(arch string) string { return strings.TrimSuffix(crossCompilers[arch], "-gcc") }
 
 // withLibraries are the libraries of a program that loads some, for its image, and the documents that have these, too.
 func (o Options) withLibraries(ctx context.Context, p parcel, arch string) (files []image.File, licences, sbom string, err error) {
@@ -132,7 +132,7 @@ func loadedBy(program, arch, root string) (list []image.File, err error) {
 		}
 		return "", fmt.Errorf("%s loads %s, which none of the packages of libraries has", filepath.Base(program), path.Base(to))
 	}
-	directories := []string{path.Join("/lib", triples[arch]), path.Join("/usr/lib", triples[arch])}
+	directories := []string{path.Join("/lib", triple(arch)), path.Join("/usr/lib", triple(arch))}
 	if _, err := add(append(directories, path.Dir(loader)), loader); err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func TestLoadedUnknown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{loader, "/lib/" + triples[runtime.GOARCH] + "/libc.so.6"} {
+	for _, name := range []string{loader, "/lib/" + triple(runtime.GOARCH) + "/libc.so.6"} {
 		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755); err != nil {
 			t.Fatal(err)
 		}

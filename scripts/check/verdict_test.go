@@ -47,7 +47,7 @@ func TestVerdict(t *testing.T) {
 		{name: "no failure is named", first: "ok  \tw/a\t0.1s\n", fails: true},
 		{name: "passed", first: "ok  \tw/a\t0.1s\n", second: "?   \tw/b\t[no test files]\n", packages: "w/a\nw/b", passed: true},
 		{name: "no result", first: "ok  \tw/a\t0.1s\n", packages: "w/a\nw/b", passed: true, fails: true},
-		{name: "no result beside one that failed", first: one, packages: "w/a\nw/b\nw/c", fails: true},
+		{name: "one package without a result, another one that failed", first: one, packages: "w/a\nw/b\nw/c", fails: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			directory := t.TempDir()

@@ -101,7 +101,7 @@ type Store struct {
 	file    *open         // nil: none could be opened
 	began   time.Duration // since the start, when the file was
 	closing []*open
-	logged  int64  // octets that the log had when a checkpoint failed; 0: none has
+	logged  int64  // octets that the log had when the last checkpoint failed; 0: it succeeded
 	fault   string // why nothing is written; "": it is
 	cure    string // of the fault; "": it is not known
 	misses  misses

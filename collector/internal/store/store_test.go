@@ -208,7 +208,7 @@ func TestRollupOfManyPackets(t *testing.T) {
 	if n := rolled(); n != 0 {
 		t.Errorf("%d packets are in rollups of a minute that has not ended", n)
 	}
-	s.file.entry.Packets += mostFresh // pretend that so many packets were written
+	s.file.entry.Packets += mostFresh // as if so many packets had been written
 	if n := rolled(); n != 1000 {
 		t.Errorf("%d packets of 1000 are in rollups", n)
 	}
